@@ -61,7 +61,8 @@ int sp_dma_or64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_
 int sp_dma_add64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t n, uint64_t *old);
 int sp_dma_store64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t value);
 /* Compares with `expect` and stores `value` if equal, atomically. -EFAULT, -EINVAL as above. */
-int sp_dma_swap64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t expect, uint64_t value, uint64_t *old);
+int sp_dma_swap64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t expect, uint64_t value,
+		  uint64_t *old);
 /* What a worker has taken from shared state before sp_grace_begin() is no longer in use once sp_grace_over(). */
 uint64_t sp_grace_begin(struct sp_ctx *);
 bool sp_grace_over(struct sp_ctx *, uint64_t token);
@@ -72,8 +73,8 @@ int sp_event_post_to(struct sp_ctx *, uint32_t context, const struct sp_event *)
 struct sp_path;
 /* sp_send.flags, beside SP_PKT_SE. ACK_REQ, BECN: bits of the BTH. ECT: the IP header says ECN-capable. */
 enum { SP_SEND_ACK_REQ = 0x10, SP_SEND_BECN = 0x20, SP_SEND_ECT = 0x40, SP_SEND_UNPACED = 0x80 };
-/* Home worker; with SP_HANDLER_FLOWS any, and the path is that worker's, who closes it. IPv4 mapped. only: other sources are refused; a second such path is -EISCONN. One address is one path:
- * close it as often as it was opened. */
+/* Home worker; with SP_HANDLER_FLOWS any, and the path is that worker's, who closes it. IPv4 mapped. only: other sources
+ * are refused; a second such path is -EISCONN. One address is one path: close it as often as it was opened. */
 int sp_path_open(struct sp_ctx *, const uint8_t ip[16], bool only, struct sp_path **);
 void sp_path_close(struct sp_ctx *, struct sp_path *);
 struct sp_piece { const struct sp_mem *mem; uint64_t offset; uint32_t len; };
@@ -85,7 +86,7 @@ struct sp_send {
 	uint32_t ext_len, len;         /* len: payload bytes, from mem at offset, or from `bytes` if mem is NULL */
 	const struct sp_mem *mem; uint64_t offset;
 	const void *bytes;
-	const struct sp_piece *piece;  /* not NULL: payload is gathered from `pieces` of them, len bytes in all (copied) */
+	const struct sp_piece *piece;  /* not NULL: len bytes of payload, gathered from `pieces` of them (copied) */
 	uint32_t pieces;
 };
 /* Large payload from mem is not always copied: see sp_send_settled(). */

@@ -5,9 +5,9 @@
  * For every message: header() once and first, payload() per packet in any order, completion() once and last.
  * Threads: with several workers, classify(), miss(), header(), payload() and completion() (on the worker that leaves
  * the message last) run at the same time on different packets. attach, detach, command, issue and report run only on
- * the context's home worker, one at a time; of a handler with SP_HANDLER_FLOWS, see there. timer and work run on the worker that started them, and only one worker may
- * use a timer or a work at a time: the handler sees to that, and keeps none in message state. `struct sp_ctx` is per
- * worker; its `state` is shared.
+ * the context's home worker, one at a time; of a handler with SP_HANDLER_FLOWS, see there. timer and work run on the
+ * worker that started them, and only one worker may use a timer or a work at a time: the handler sees to that, and
+ * keeps none in message state. `struct sp_ctx` is per worker; its `state` is shared.
  */
 #ifndef SPINDLE_HANDLER_H
 #define SPINDLE_HANDLER_H
@@ -73,9 +73,9 @@ enum sp_end { SP_END_VERDICT, SP_END_CLOSED /* sp_message_close */, SP_END_TIMEO
 enum sp_messages { SP_MESSAGES_NONE, SP_MESSAGES_HASHED, SP_MESSAGES_SLOTS };
 /* HOME: all calls are on the home worker. The others hand their packets over to it. HOSTED: a context does nothing
  * without the application that opens it: `spindle run` refuses it in a configuration.
- * FLOWS: each QP is a flow that one worker owns for good, sp_qp_worker(). Its packets are handed to that worker in order
- * of arrival; commands with SP_CMD_ON, and control() for a QP, run there; issues run where sp_issue.on says. So all that
- * belongs to a flow needs no atomics.
+ * FLOWS: each QP is a flow that one worker owns for good, sp_qp_worker(). Its packets are handed to that worker in
+ * order of arrival; commands with SP_CMD_ON, and control() for a QP, run there; issues run where sp_issue.on says. So
+ * all that belongs to a flow needs no atomics.
  * SERVICE: the NIC opens one context of it, before the first context of a handler that names it in `service`, and asks
  * it on behalf of these contexts by control(). It may claim QP 1. */
 enum sp_handler_flags { SP_HANDLER_HOME = 1, SP_HANDLER_HOSTED = 2, SP_HANDLER_FLOWS = 4, SP_HANDLER_SERVICE = 8 };
