@@ -73,8 +73,8 @@ int sp_event_post_to(struct sp_ctx *, uint32_t context, const struct sp_event *)
 struct sp_path;
 /* sp_send.flags, beside SP_PKT_SE. ACK_REQ, BECN: bits of the BTH. ECT: the IP header says ECN-capable. */
 enum { SP_SEND_ACK_REQ = 0x10, SP_SEND_BECN = 0x20, SP_SEND_ECT = 0x40, SP_SEND_UNPACED = 0x80 };
-/* Home worker; with SP_HANDLER_FLOWS any, and the path is that worker's, who closes it. IPv4 mapped. only: other sources
- * are refused; a second such path is -EISCONN. One address is one path: close it as often as it was opened. */
+/* Home worker; with SP_HANDLER_FLOWS any, and the path is that worker's, who closes it. IPv4 mapped. only: other
+ * sources are refused; a second such path is -EISCONN. One address is one path: close it as often as it was opened. */
 int sp_path_open(struct sp_ctx *, const uint8_t ip[16], bool only, struct sp_path **);
 void sp_path_close(struct sp_ctx *, struct sp_path *);
 struct sp_piece { const struct sp_mem *mem; uint64_t offset; uint32_t len; };

@@ -265,8 +265,8 @@ static void hold(struct raw *raw)
 	}
 }
 
-/* Gets more until the NIC has noticed what we hold: "held ERRNO". Refused once is not yet that: what we have just let go
- * of may count for a moment. */
+/* Gets more until the NIC has noticed what we hold: "held ERRNO". Refused once is not yet that: what we have just let
+ * go of may count for a moment. */
 static void want_more(struct raw *raw)
 {
 	struct memory m;
