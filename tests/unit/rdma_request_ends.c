@@ -249,6 +249,19 @@ TEST(a_reset_forgets_and_waits_for_ports)
 	end();
 }
 
+/* Nobody looks at the queue's end while all operations are out, so the doorbell stays rung. */
+TEST(one_more_after_as_many_as_a_qp_may_have_out)
+{
+	begin_rc();
+	post_sends(RDMA_OPS);
+	run_for(SP_SEC / 100);
+	CU_ASSERT_EQUAL(w->done, RDMA_OPS);
+	post_sends(1);
+	run_for(SP_SEC / 100);
+	CU_ASSERT_EQUAL(w->done, RDMA_OPS + 1);
+	end();
+}
+
 TEST(a_pool_without_operations)
 {
 	struct rdma_op *free;
