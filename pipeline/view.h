@@ -12,6 +12,12 @@
 
 struct sp_allowance;
 struct sp_path;
+/* Paths of a context on one worker. */
+struct sp_paths {
+	struct sp_path *path[SP_PATH_HEADS]; /* lists */
+	struct sp_path *free;
+	unsigned count;
+};
 struct sp_context;
 struct sp_entity;
 struct sp_zc_queue;
@@ -36,23 +42,10 @@ struct sp_view {
 	uint64_t ended;			 /* verdicts SP_END; these are among `packets` */
 	uint64_t answered;		 /* verdicts SP_SENT; these too */
 	struct sp_meter meter;
-	struct sp_sample sample[2];	/* of runs with packets, and without */
-	uint64_t over_budget, disabled; /* drops by these reasons of the NIC; part of `dropped` */
-	uint64_t held_refused;		/* attempts to keep more than SP_MAX_HELD packets */
-	uint64_t backlog_full;		/* drops by this reason of the NIC; part of `dropped` */
-	/* ---- sending: on the home worker's view alone, but with SP_HANDLER_FLOWS on each */
-	struct sp_path *path[SP_PATH_HEADS]; /* lists */
-	struct sp_path *path_free;
-	unsigned paths;
-	uint64_t rate;		      /* bit/s, 0 = no limit */
-	sp_time tx_next;	      /* when issue() may send again */
-	uint64_t tx_rest;	      /* remainder of the last division by rate: in the long run the pace is exact */
-	struct sp_issue *issues;      /* circular list, last started */
-	TAILQ_ENTRY(sp_view) issuing; /* in the worker's list of views with issues */
-	bool is_issuing, issue_sent;  /* issue_sent: in its last turn */
-	uint64_t issue_turn;	      /* the poll after the one of its last turn */
-	struct sp_issue *issue_elsewhere;      /* started on another worker; [shared] atomic exchange */
-	LIST_ENTRY(sp_view) elsewhere;	       /* in the worker's list */
+	struct sp_sample sample[2];	       /* of runs with packets, and without */
+	uint64_t over_budget, disabled;	       /* drops by these reasons of the NIC; part of `dropped` */
+	uint64_t held_refused;		       /* attempts to keep more than SP_MAX_HELD packets */
+	uint64_t backlog_full;		       /* drops by this reason of the NIC; part of `dropped` */
 	struct sp_work *work_head, *work_tail; /* deferred work; FIFO */
 	TAILQ_ENTRY(sp_view) working;	       /* in the worker's list of views with deferred work */
 	uint64_t over_limit;		       /* the same: by this one */
@@ -63,6 +56,18 @@ struct sp_view {
 	uint64_t handed;     /* packets that this version ran, and a newer version counts */
 	uint64_t taken_over; /* part of `packets`: run by older versions */
 	uint32_t timers;     /* armed */
+	/* ---- sending: on the home worker's view alone, but with SP_HANDLER_FLOWS on each. One line has what each poll
+	 * looks at for all that want to send. */
+	TAILQ_ENTRY(sp_view) issuing SP_CACHE_ALIGNED; /* in the worker's list of views with issues */
+	struct sp_issue *issues;		       /* circular list, last started */
+	uint64_t issue_turn;			       /* the poll after the one of its last turn */
+	sp_time tx_next;			       /* when issue() may send again */
+	uint64_t rate;				       /* bit/s, 0 = no limit */
+	uint64_t tx_rest;	     /* remainder of the last division by rate: in the long run the pace is exact */
+	bool is_issuing, issue_sent; /* issue_sent: in its last turn */
+	struct sp_issue *issue_elsewhere; /* started on another worker; [shared] atomic exchange */
+	LIST_ENTRY(sp_view) elsewhere;	  /* in the worker's list */
+	struct sp_paths *paths;
 } SP_CACHE_ALIGNED;
 
 /* sp_ctx.watch */

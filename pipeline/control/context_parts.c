@@ -128,6 +128,11 @@ static int create_views(struct sp_context *c)
 
 		if (!v)
 			return -ENOMEM;
+		if (w == c->home || c->registered->flags & SP_HANDLER_FLOWS) {
+			v->paths = sp_context_alloc(c, sizeof(*v->paths), 0);
+			if (!v->paths)
+				return -ENOMEM;
+		}
 		v->context = c;
 		v->owner = c->nic->worker[w];
 		v->pub.state = c->state;

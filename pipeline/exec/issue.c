@@ -46,8 +46,10 @@ static void remove_first(struct sp_view *v)
 }
 
 /* All versions share one pace: the newest one's. */
-static struct sp_view *pacer_of(const struct sp_view *v)
+static struct sp_view *pacer_of(struct sp_view *v)
 {
+	if (likely(!__atomic_load_n(&v->context->newer, __ATOMIC_ACQUIRE)))
+		return v;
 	return sp_context_newest(v->context)->view[v->pub.worker];
 }
 
@@ -224,7 +226,7 @@ unsigned sp_issues_run(struct sp_worker *w)
 sp_time sp_issues_next(struct sp_worker *w)
 {
 	sp_time next = SP_NEVER;
-	const struct sp_view *v;
+	struct sp_view *v;
 
 	TAILQ_FOREACH (v, &w->issuing, issuing) {
 		const sp_time until = RTE_MAX(sp_view_until(v), sp_limit_until(v->entity, true));

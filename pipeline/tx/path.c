@@ -18,7 +18,7 @@
 
 static struct sp_path **list_of(struct sp_ctx *ctx, const uint8_t ip[16])
 {
-	return &sp_view_of(ctx)->path[sp_hash(ctx, ip, 16) % SP_PATH_HEADS];
+	return &sp_view_of(ctx)->paths->path[sp_hash(ctx, ip, 16) % SP_PATH_HEADS];
 }
 
 static struct sp_path *find(struct sp_ctx *ctx, const uint8_t ip[16])
@@ -31,13 +31,13 @@ static struct sp_path *find(struct sp_ctx *ctx, const uint8_t ip[16])
 }
 
 /* Takes a closed path, or allocates one. */
-static struct sp_path *take(struct sp_view *c)
+static struct sp_path *take(struct sp_paths *c)
 {
-	struct sp_path *p = c->path_free;
+	struct sp_path *p = c->free;
 
 	if (!p)
 		return calloc(1, sizeof(*p));
-	c->path_free = p->next;
+	c->free = p->next;
 	memset(p, 0, sizeof(*p));
 	return p;
 }
@@ -51,12 +51,12 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 	uint8_t *h;
 	int r;
 
-	if (v->paths == SP_MAX_PATHS)
+	if (v->paths->count == SP_MAX_PATHS)
 		return -ENOSPC;
 	r = sp_route_find(&c->nic->routes, ip, &route);
 	if (r)
 		return r;
-	p = take(v);
+	p = take(v->paths);
 	if (!p)
 		return -ENOMEM;
 	memcpy(p->ip, ip, 16);
@@ -112,7 +112,7 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 	p->head_len = (uint8_t)(p->l2_len + p->l3_len + 8);
 	p->next = *list_of(&v->pub, ip);
 	*list_of(&v->pub, ip) = p;
-	v->paths++;
+	v->paths->count++;
 	*path = p;
 	return 0;
 }
@@ -121,9 +121,11 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 {
 	struct sp_view *v = sp_view_of(ctx);
 	struct sp_context *c = sp_context_newest(v->context); /* the newest version receives the packets */
-	struct sp_path *p = find(ctx, ip);
+	struct sp_path *p = v->paths ? find(ctx, ip) : NULL;
 	int r = 0;
 
+	if (!v->paths)
+		return -EXDEV;
 	if (only && c->peer_set && memcmp(c->peer, ip, 16)) /* workers read peer */
 		return -EISCONN;
 	if (!p)
@@ -142,7 +144,7 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 
 void sp_path_close(struct sp_ctx *ctx, struct sp_path *p)
 {
-	struct sp_view *c = sp_view_of(ctx);
+	struct sp_paths *c = sp_view_of(ctx)->paths;
 	struct sp_path **at = list_of(ctx, p->ip);
 
 	if (--p->opened)
@@ -150,9 +152,9 @@ void sp_path_close(struct sp_ctx *ctx, struct sp_path *p)
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
-	p->next = c->path_free;
-	c->path_free = p;
-	c->paths--;
+	p->next = c->free;
+	c->free = p;
+	c->count--;
 }
 
 static void free_list(struct sp_path *p)
@@ -168,14 +170,13 @@ static void free_list(struct sp_path *p)
 void sp_paths_free(struct sp_context *c)
 {
 	for (uint16_t w = 0; w < c->nic->workers && c->view[w]; w++) {
-		struct sp_view *v = c->view[w];
+		struct sp_paths *p = c->view[w]->paths;
 
-		for (unsigned i = 0; i < SP_PATH_HEADS; i++)
-			free_list(v->path[i]);
-		free_list(v->path_free);
-		v->path_free = NULL;
-		memset(v->path, 0, sizeof(v->path));
-		v->paths = 0;
+		for (unsigned i = 0; p && i < SP_PATH_HEADS; i++)
+			free_list(p->path[i]);
+		if (p)
+			free_list(p->free);
+		c->view[w]->paths = NULL;
 	}
 }
 

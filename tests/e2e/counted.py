@@ -79,7 +79,7 @@ class Fake:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.bind(self.path)
         self.socket.listen(8)
-        self.reply = struct.pack("=IHHiIQQQQ", 0x444E4953, 3, 7, status, 0, len(text) if size is None else size, 0, 0, 0)
+        self.reply = struct.pack("=IHHiIQQQQ", 0x444E4953, 4, 7, status, 0, len(text) if size is None else size, 0, 0, 0)
         self.there = socket.socket()  # the connection there is, one at a time
         self.fds = []
         for _ in range(fds):

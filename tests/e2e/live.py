@@ -121,7 +121,7 @@ class Client:
         self.socket.settimeout(60)
         self.socket.connect(nic.socket)
 
-    def send(self, op, data=b"", args=(), magic=0x444E4953, version=3, size=None, reserved=0):
+    def send(self, op, data=b"", args=(), magic=0x444E4953, version=4, size=None, reserved=0):
         args = (list(args) + [0] * 4)[:4]
         self.socket.send(self.HEAD.pack(magic, version, op, len(data) if size is None else size, reserved, *args) + data)
 

@@ -21,7 +21,7 @@ import packets  # noqa: E402
 from replay import Skip, equal, main, rule  # noqa: E402
 
 # handlers/wire/attach.h and capture.h
-MAGIC, VERSION, OP_CAPTURE, OP_SEALED = 0x444E4953, 3, 8, 10
+MAGIC, VERSION, OP_CAPTURE, OP_SEALED = 0x444E4953, 4, 8, 11
 HEADER = struct.Struct("=IHHiI4Q")  # a reply; in a request the status is the length, and what follows is reserved
 REQUEST = struct.Struct("=II40s1024s")
 MEMORY = struct.Struct("=IIIIQQI28x")
