@@ -19,14 +19,12 @@ static void rdma_cq_fail(struct sp_ctx *c, struct rdma_cq *q)
 			sp_issue_start(c, &s->qp[i].issue);
 }
 
-/* The application arms, then looks for an entry; the NIC writes the entry, then looks whether it is armed. With both
- * fences, one of them sees what the other one did. */
+/* The application arms, then looks for an entry; the NIC writes the entry, then looks whether it is armed. Both change
+ * `armed` by a locked operation (ours adds 0), which have one order: the second one sees what came before the first. */
 static void rdma_cq_wake(struct sp_ctx *c, struct rdma_cq *q, bool solicited)
 {
-	uint32_t armed;
+	const uint32_t armed = __atomic_fetch_add(q->armed, 0, __ATOMIC_ACQ_REL);
 
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	armed = __atomic_load_n(q->armed, __ATOMIC_RELAXED);
 	if (armed == SP_RDMA_ARM_NONE || (armed != SP_RDMA_ARM_ANY && !solicited))
 		return;
 	if (__atomic_exchange_n(q->armed, SP_RDMA_ARM_NONE, __ATOMIC_ACQ_REL) != SP_RDMA_ARM_NONE)

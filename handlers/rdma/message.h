@@ -38,7 +38,8 @@ static inline const struct sp_bth *rdma_bth(const struct sp_packet *p)
 /* Pad is what makes the payload a multiple of four. */
 static inline bool rdma_pad_fits(const struct sp_packet *p, uint32_t payload)
 {
-	return (rdma_bth(p)->flags & SP_BTH_PAD_MASK) >> SP_BTH_PAD_SHIFT == (-payload & 3);
+	uint32_t pad = (rdma_bth(p)->flags & SP_BTH_PAD_MASK) >> SP_BTH_PAD_SHIFT;
+	return pad == (-payload & 3);
 }
 
 /* False: the headers are not all there. */

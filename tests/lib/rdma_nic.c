@@ -281,8 +281,10 @@ void rn_feed(uint8_t opcode, uint32_t psn, const void *ext, uint32_t ext_len, co
 	uint8_t bytes[1400];
 	struct frame f;
 
-	memcpy(bytes, ext, ext_len);
-	memcpy(bytes + ext_len, payload, len);
+	if (ext_len)
+		memcpy(bytes, ext, ext_len);
+	if (len)
+		memcpy(bytes + ext_len, payload, len);
 	dut_roce(&f, rn_six ? FRAME_IP6 : FRAME_IP4, rn_qpn, psn & 0xFFFFFF, bytes, ext_len + len);
 	f.bytes[f.l4 + 8] = opcode;
 	f.bytes[f.l4 + 8 + 8] = rn_ack ? 0x80 : 0;

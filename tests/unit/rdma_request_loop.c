@@ -100,14 +100,11 @@ static void end(void)
 		CU_ASSERT(!memcmp(n->side[k].wanted, n->side[k].mem + DATA + AREA_WRITTEN * AREA, AREA));
 		control(SP_RDMA_QP_DESTROY, n->side[k].qp, NULL, 0, NULL, 0);
 		control(SP_RDMA_MR_DEREG, 0, &(struct sp_rdma_id){n->side[k].lkey}, 4, NULL, 0);
-		free(n->side[k].wanted);
 		for (unsigned i = 0; i < n->side[k].posted; i++)
 			free(n->side[k].request[i].bytes);
 	}
-	free(n->mem.base);
-	free(n->s.out.pool->all);
-	free(n->s.out.pool);
-	free(n); /* the rest is left */
+	while (gave)
+		free(given[--gave]);
 }
 
 /* ---- the applications ---- */

@@ -238,13 +238,13 @@ RC_TEST(a_send_that_is_too_long_completes_with_an_error)
 TEST(a_receive_entry_that_lies_is_the_applications_fault)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		struct sp_rdma_sge sge = {RN_VA, 100, 0};
+		struct sp_rdma_sge sge[4] = {{RN_VA, 100, 0}};
 
 		start_rc();
-		sge.lkey = i == 0 ? rn_key + 0x10000 : rn_key;
+		sge[0].lkey = i == 0 ? rn_key + 0x10000 : rn_key;
 		if (i == 1)
-			sge.addr = RN_VA + RN_MEMORY - RN_DATA - 99;
-		rn_receive_sges(6, &sge, i == 2 ? 17 : 1);
+			sge[0].addr = RN_VA + RN_MEMORY - RN_DATA - 99;
+		rn_receive_sges(6, sge, i == 2 ? 17 : 1);
 		send(SP_RC_SEND_ONLY, WAY(0), 4);
 		CU_ASSERT(rn_acked(0x63, WAY(0)));
 		CU_ASSERT(rn_completed(6, i == 2 ? SP_RDMA_LOC_QP_OP_ERR : SP_RDMA_LOC_PROT_ERR, SP_RDMA_WC_RECV, 0));
