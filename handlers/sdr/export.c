@@ -105,6 +105,9 @@ static void sdr_reserve_packets(const struct sdr *s, struct sdr_slot *slot, uint
 		stop = (at | 63) + 1 < end ? (at | 63) + 1 : end;
 
 		const uint64_t mask = sdr_mask(at & 63, stop - at), word = at / 64, shift = from & 63;
+
+		sdr_touch(s, slot, word);
+
 		const uint64_t mine = mask & ~__atomic_fetch_or(&slot->taken[word], mask, __ATOMIC_SEQ_CST);
 		const uint64_t chunks = sdr_chunks_of(s, word, mine, from) & ~sdr_window(s, slot->reserved, from);
 
@@ -154,6 +157,7 @@ static void sdr_reserve_alone(const struct sdr *s, struct sdr_slot *slot, uint64
 		const uint64_t mask = sdr_mask(at & 63, stop - at), word = at / 64, shift = from & 63;
 		const uint64_t chunks = sdr_chunks_of(s, word, mask & ~slot->taken[word], from);
 
+		slot->touched |= sdr_part(s, word);
 		slot->taken[word] |= mask; /* this is `done` too: with one worker they are the same */
 		if (chunks << shift)
 			slot->reserved[from / 64] |= chunks << shift;
@@ -163,11 +167,12 @@ static void sdr_reserve_alone(const struct sdr *s, struct sdr_slot *slot, uint64
 }
 
 /* For chunks of one packet: packet bits are chunk bits, so all are reserved at once. */
-static void sdr_reserve_bits(struct sdr_slot *slot, uint64_t from, uint64_t chunks)
+static void sdr_reserve_bits(const struct sdr *s, struct sdr_slot *slot, uint64_t from, uint64_t chunks)
 {
 	const uint64_t word = from / 64, shift = from & 63, low = chunks << shift;
 	const uint64_t high = shift ? chunks >> (64 - shift) : 0;
 
+	slot->touched |= sdr_part(s, word) | (high ? sdr_part(s, word + 1) : 0);
 	slot->reserved[word] |= low & ~slot->taken[word];
 	slot->taken[word] |= low;
 	if (!high)
@@ -222,7 +227,7 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 	if (fixed)
 		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
 	if (left && c->workers == 1 && s->per_chunk == 1) {
-		sdr_reserve_bits(slot, from, left);
+		sdr_reserve_bits(s, slot, from, left);
 		left = 0;
 	}
 	while (left) { /* chunks in a row at once */

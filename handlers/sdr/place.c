@@ -74,6 +74,7 @@ static inline void sdr_run_settle(struct sp_ctx *c, const struct sdr *s, struct 
 	if (r->word == UINT64_MAX)
 		return;
 	slot->taken[r->word] = r->bits;
+	slot->touched |= sdr_part(s, r->word);
 	if (unlikely(shift > 6)) /* or -1 */
 		sdr_run_wide(c, s, slot, r);
 	else

@@ -102,11 +102,18 @@ static void sdr_check_chunk(struct sp_ctx *c, const struct sdr *s, struct sdr_sl
 }
 
 /* ---- length ---- */
-static bool sdr_any(const uint64_t *words, uint64_t first, uint64_t end)
+/* Is one of the packets [first, end) taken? Only parts are looked at that were touched: the packets of a large message
+ * that contradict each other must not cost a look at all of it each time. */
+static bool sdr_any_taken(const struct sdr *s, const struct sdr_slot *slot, uint64_t first, uint64_t end)
 {
+	const uint64_t touched = __atomic_load_n(&slot->touched, __ATOMIC_SEQ_CST), part = 64ull << s->part_shift;
+
 	for (uint64_t stop; first < end; first = stop) {
 		stop = (first | 63) + 1 < end ? (first | 63) + 1 : end;
-		if (__atomic_load_n(&words[first / 64], __ATOMIC_SEQ_CST) & sdr_mask(first & 63, stop - first))
+		if (!(touched & sdr_part(s, first / 64)))
+			stop = (first / part + 1) * part;
+		else if (__atomic_load_n(&slot->taken[first / 64], __ATOMIC_SEQ_CST) &
+			 sdr_mask(first & 63, stop - first))
 			return true;
 	}
 	return false;
@@ -135,7 +142,7 @@ static enum sdr_fix sdr_fix(const struct sdr *s, struct sdr_slot *slot, uint64_t
 	if (!extent && __atomic_compare_exchange_n(&slot->extent, &extent, SDR_FIXING | end, false, __ATOMIC_SEQ_CST,
 						   __ATOMIC_SEQ_CST)) {
 		/* Full packets that would end beyond; or, if this packet is short, its own place. */
-		const bool beyond = sdr_any(slot->taken, end / s->mtu, sp_sdr_units(slot->posted, s->mtu));
+		const bool beyond = sdr_any_taken(s, slot, end / s->mtu, sp_sdr_units(slot->posted, s->mtu));
 
 		__atomic_store_n(&slot->extent, beyond ? 0 : SDR_FIXED | end, __ATOMIC_SEQ_CST);
 		return beyond ? SDR_CONTRADICTS : SDR_FIXES;
@@ -315,6 +322,7 @@ static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sd
 	}
 	if (!run)
 		return 0;
+	sdr_touch(s, slot, word);
 	news = bits & ~__atomic_fetch_or(&slot->taken[word], bits, __ATOMIC_SEQ_CST);
 	extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
 	if (unlikely(extent != sum->extent)) { /* packets before the end may still be valid: go on one by one */
@@ -370,6 +378,7 @@ static void sdr_place_one(struct sp_ctx *c, const struct sdr *s, struct sdr_slot
 	}
 	if (fix == SDR_FIXES)
 		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | end);
+	sdr_touch(s, slot, index / 64);
 	before = __atomic_fetch_or(&slot->taken[index / 64], bit, __ATOMIC_SEQ_CST);
 	sum->extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
 	if (end > sdr_limit(slot, sum->extent)) {

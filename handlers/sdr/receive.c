@@ -176,17 +176,15 @@ static void sdr_skip(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, str
 	const uint64_t k = e->message - 1;
 
 	sdr_count_opened(s, slot, k);
-	s->record[k % s->records] =
-		(struct sdr_record){.message = k + 1, .finished = true, .skipped = true, .length = e->length};
+	s->record[k % s->records] = (struct sdr_record){.message = k + 1,
+							.finished = true,
+							.skipped = true,
+							.length = e->length,
+							.touched = s->record[k % s->records].touched};
 	sp_mem_put(c, e->mem);
 	*e = (struct sdr_post){.message = 0};
 	c->counters[SDR_RELEASED]++;
 	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
-}
-
-static void sdr_clear(uint64_t *words, uint64_t bits)
-{
-	memset(words, 0, (bits + 63) / 64 * 8);
 }
 
 /* Puts a receive into its slot. Nobody else accesses the slot: it is free, or there is one worker and the slot rolls
@@ -202,10 +200,6 @@ static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, con
 	slot->extent = slot->packets = slot->duplicates = slot->chunks = slot->immediate = 0;
 	slot->complete = 0;
 	slot->units = sp_sdr_units(e->length, s->mtu);
-	sdr_clear(slot->reserved, sp_sdr_units(e->length, s->chunk_bytes));
-	sdr_clear(slot->taken, sp_sdr_units(e->length, s->mtu));
-	if (slot->done != slot->taken)
-		sdr_clear(slot->done, sp_sdr_units(e->length, s->mtu));
 	if (slot->stats) {
 		slot->awaited = sdr_last_word(s, e->length);
 		for (unsigned i = 0; i < c->workers; i++) {
@@ -297,11 +291,73 @@ void sdr_open_due(struct sp_ctx *c)
 }
 
 /* ---- the end of a message ---- */
-/* No packet is inside any more. Stores what the report shows, gives the buffer back, clears the host's bitmap. */
+/* A run of touched parts: words [taken, taken_end) and the words [chunk, chunk_end) of the chunk bitmap that these
+ * packets' chunks are in. Neighbours may share a word of the latter. */
+struct sdr_parts {
+	uint64_t taken, taken_end, chunk, chunk_end;
+};
+
+/* Takes the first run out of *touched. False: there is none. */
+static bool sdr_next_parts(const struct sdr *s, uint64_t *touched, struct sdr_parts *p)
+{
+	const uint64_t words = (s->max_packets + 511) / 512 * 8, chunk_words = (s->max_chunks + 511) / 512 * 8;
+
+	if (!*touched)
+		return false;
+
+	const unsigned first = (unsigned)__builtin_ctzll(*touched);
+	const uint64_t beyond = ~(*touched >> first);
+	const unsigned end = first + (beyond ? (unsigned)__builtin_ctzll(beyond) : 64);
+
+	*touched &= end < 64 ? ~0ull << end : 0;
+	p->taken = (uint64_t)first << s->part_shift;
+	p->taken_end = (uint64_t)end << s->part_shift;
+	if (p->taken_end > words)
+		p->taken_end = words;
+	p->chunk = sdr_chunk_of(s, p->taken * 64) / 64;
+	p->chunk_end = sdr_chunk_of(s, p->taken_end * 64 - 1) / 64 + 1;
+	if (p->chunk_end > chunk_words)
+		p->chunk_end = chunk_words;
+	return true;
+}
+
+/* The chunk bitmap of the message becomes that of the record, whose old one goes. */
+static void sdr_keep_chunks(const struct sdr *s, const struct sdr_slot *slot, struct sdr_record *r)
+{
+	uint64_t *to = s->record_chunks + (uint64_t)(r - s->record) * ((s->max_chunks + 511) / 512 * 8);
+	uint64_t old = r->touched, touched = slot->touched;
+	struct sdr_parts p;
+
+	while (sdr_next_parts(s, &old, &p))
+		memset(to + p.chunk, 0, (p.chunk_end - p.chunk) * 8);
+	while (sdr_next_parts(s, &touched, &p))
+		memcpy(to + p.chunk, slot->chunk + p.chunk, (p.chunk_end - p.chunk) * 8);
+	r->touched = slot->touched;
+}
+
+/* All bitmaps of the slot, and the one that the host reads. */
+static void sdr_clear(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot)
+{
+	struct sdr_parts p;
+
+	while (sdr_next_parts(s, &slot->touched, &p)) {
+		memset(slot->taken + p.taken, 0, (p.taken_end - p.taken) * 8);
+		if (slot->done != slot->taken && slot->done != slot->chunk)
+			memset(slot->done + p.taken, 0, (p.taken_end - p.taken) * 8);
+		memset(slot->reserved + p.chunk, 0, (p.chunk_end - p.chunk) * 8);
+		memset(slot->chunk + p.chunk, 0, (p.chunk_end - p.chunk) * 8);
+		for (uint64_t at = p.chunk, stop; at < p.chunk_end; at = stop) {
+			stop = at + (1u << 17) < p.chunk_end ? at + (1u << 17) : p.chunk_end;
+			sp_dma_write(c, s->area, sdr_bitmap(s, slot, at), slot->chunk + at,
+				     (uint32_t)((stop - at) * 8));
+		}
+	}
+}
+
+/* No packet is inside any more. Stores what the report shows, gives the buffer back, clears the bitmaps. */
 static void sdr_finish(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
 {
-	const uint64_t k = slot->message, chunks = sp_sdr_units(slot->posted, s->chunk_bytes);
-	const uint64_t chunk_words = (s->max_chunks + 511) / 512 * 8;
+	const uint64_t k = slot->message;
 	struct sdr_record *r = &s->record[k % s->records];
 
 	if (s->queued && r->message == k + 1) {
@@ -311,12 +367,9 @@ static void sdr_finish(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
 		r->immediate = slot->immediate;
 		r->complete = slot->complete;
 		r->finished = true;
-		memcpy(s->record_chunks + k % s->records * chunk_words, slot->chunk, (chunks + 63) / 64 * 8);
+		sdr_keep_chunks(s, slot, r);
 	}
-	sdr_clear(slot->chunk, chunks);
-	for (uint64_t at = 0, end = (chunks + 63) / 64 * 8; at < end; at += 1u << 20)
-		sp_dma_write(c, s->area, s->layout.bitmap + slot->index * s->layout.bitmap_stride + at,
-			     (const uint8_t *)slot->chunk + at, (uint32_t)(end - at < 1u << 20 ? end - at : 1u << 20));
+	sdr_clear(c, s, slot);
 	sp_mem_put(c, slot->mem);
 	slot->mem = NULL;
 	c->counters[SDR_RELEASED]++;

@@ -164,6 +164,8 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	uint64_t *taken, *done, *chunk, *reserved;
 	struct sdr_worker_stats *stats;
 
+	for (s->part_shift = 3; (words - 1) >> s->part_shift > 63; s->part_shift++)
+		;
 	s->posts = s->slots;
 	s->records = s->slots;
 	if (s->queued) {

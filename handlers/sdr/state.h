@@ -85,6 +85,7 @@ struct sdr_slot {
 	uint32_t tag;			/* [open] which of the slot's messages it is: see sdr_tag() */
 	uint64_t units;			/* [home] one worker: packets of the message, as far as its length is known */
 	struct sdr_worker_stats *stats; /* [fixed] several workers: one each */
+	uint64_t touched;		/* [any] parts of the bitmaps in which a bit is set: see sdr_part() */
 	/* [any] SDR_FIXED | length, once the length is known. Before: with one worker, the furthest end of a packet
 	 * accepted; with several, 0, or SDR_FIXING | the length that one of them is about to fix. One word, so that
 	 * there is one order for "may this packet be accepted" and "may the length become this". */
@@ -113,6 +114,7 @@ struct sdr_record {
 	bool skipped;	  /* no packet of it arrived in time: it has no bitmap */
 	bool complete;
 	uint64_t length, packets, duplicates, immediate;
+	uint64_t touched; /* parts of its bitmap that are not zero */
 };
 
 /* Implicit credit: the accepted packet of a QP with the newest PSN. */
@@ -185,6 +187,7 @@ struct sdr {
 	bool implicit;			 /* implicit credit */
 	bool queued;			 /* receives may be posted for slots in use: implicit credit, one worker */
 	bool send, receive;
+	uint8_t part_shift; /* a part of a slot's bitmaps has 1 << part_shift words of `taken` */
 	uint32_t generations, channels;
 	uint64_t max_packets, max_chunks; /* of one message */
 	sp_time life, cts_interval;
@@ -290,6 +293,22 @@ static inline bool sdr_latest(const struct sdr *s, const struct sdr_slot *slot, 
 	opened -= (opened - generation) % s->generations;
 	*k = opened * s->slots + slot->index;
 	return true;
+}
+
+/* Bitmaps of a free slot are zero. They may be large and a message small, so only those of their up to 64 parts are
+ * cleared that have been written to. Returns the part that this word of `taken` is of, as a bit of `touched`. */
+static inline uint64_t sdr_part(const struct sdr *s, uint64_t word)
+{
+	return 1ull << (word >> s->part_shift);
+}
+
+/* For several workers. Before the bit in `taken` is set. */
+static inline void sdr_touch(const struct sdr *s, struct sdr_slot *slot, uint64_t word)
+{
+	const uint64_t part = sdr_part(s, word);
+
+	if (!(__atomic_load_n(&slot->touched, __ATOMIC_SEQ_CST) & part))
+		__atomic_fetch_or(&slot->touched, part, __ATOMIC_SEQ_CST);
 }
 
 /* The tag of the turn-th message of a slot: in the pipeline's key of the open message, and in that of a packet. Where

@@ -90,8 +90,8 @@ class Two(served.House):
         return json.loads(text)
 
 
-def keeps_its_share(users, how, less=1):
-    said, kept = [], less * KEPT[users] / (4 if net.sanitized() else 1)
+def keeps_its_share(users, how):
+    said, kept = [], KEPT[users] / (4 if net.sanitized() else 1)
     with Two() as two:
         for _ in range(TRIES):
             elsewhere = two.beside(two.other, users, how)
@@ -115,7 +115,7 @@ def beside_256_contexts_that_repeat_clear_to_sends():
 
 @rule
 def beside_contexts_that_post_huge_receives():
-    keeps_its_share(1, "post", 0.75)  # each post takes 0.1 ms at once: 0.36 was measured on an AMD EPYC of two cores
+    keeps_its_share(1, "post")
 
 
 @rule
