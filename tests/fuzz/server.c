@@ -17,6 +17,7 @@
 #include <rte_mbuf.h>
 
 #include "../../handlers/wire/capture.h"
+#include "../../handlers/wire/rdma.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"
 #include "../../host-api/attach.h"
@@ -51,8 +52,8 @@ static struct sp_nic *nic;
 static struct sp_server *server;
 static struct sp_dev *witness;
 static struct sp_mr *own;
-static uint32_t own_context;
-static uint64_t quiet; /* memory of the NIC's in use while the liar is not there */
+static uint32_t own_context, manager; /* manager: the service of connections, the NIC's own */
+static uint64_t quiet;		      /* memory of the NIC's in use while the liar is not there */
 static char path[64];
 
 static void open_nic(void)
@@ -65,6 +66,8 @@ static void open_nic(void)
 		.user[0] = {.everyone = true, .limits = {.memory = 8 << 20, .contexts = 8, .qps = 64, .messages = 256}},
 	};
 	const struct sp_setting setting[] = {{"qp", "0x10000"}};
+	const struct sp_setting gsi = {"qp", "1"};
+	const struct sp_context_config cm = {"cm", "cm", &gsi, 1};
 	struct sp_error error;
 
 	snprintf(path, sizeof(path), "./fuzz-server-%d.sock", (int)getpid());
@@ -73,6 +76,7 @@ static void open_nic(void)
 	memcpy(config.address[0].ip, (uint8_t[16]){[10] = 0xFF, [11] = 0xFF, 192, 0, 2, 1}, 16);
 	config.address[0].prefix = 24;
 	PROMISE(!sp_nic_create(&config, &error, &nic) && !sp_nic_start(nic));
+	PROMISE(!sp_nic_context_add(nic, &cm, &manager, &error));
 	PROMISE(!sp_server_start(nic, &s, &error, &server) && !sp_attach(path, &witness));
 	PROMISE(!sp_mr_alloc(witness, ROOM, &own));
 	PROMISE(!sp_context_open(witness, "witness", "sdr", setting, 1, &own_context, &error));
@@ -85,9 +89,11 @@ static struct sp_attach_link liar = {.fd = -1};
 static struct sp_attach_queues *queues;
 static uint64_t queues_bytes;
 static int post = -1; /* eventfd: tells the NIC of what a parked application has posted */
-static uint32_t context[8], memory[8], contexts, memories, tail[WORKERS];
+static uint32_t context[8], memory[8], qp[8], key[8], connection[8], contexts, memories, qps, keys, connections,
+	tail[WORKERS];
 static unsigned age;
 static uint64_t done[SP_ATTACH_SEALED + 1]; /* requests that got what they wanted */
+static uint64_t verbs_done[SP_RDMA_QP_DESTROY + 1], cm_done[SP_CM_ESTABLISHED + 1];
 
 static bool ask_memory(struct sp_attach_exchange *x, void **at, uint64_t *bytes)
 {
@@ -127,6 +133,15 @@ static void lie_context(const char *text, size_t bytes, uint64_t settings)
 	"2048\0max-message-bytes\0"                                                                                    \
 	"64K\0max-messages\0"                                                                                          \
 	"4"
+#define RDMA                                                                                                           \
+	"verbs\0rdma\0qp\0"                                                                                            \
+	"any\0qps\0"                                                                                                   \
+	"8\0cqs\0"                                                                                                     \
+	"8\0srqs\0"                                                                                                    \
+	"8\0pds\0"                                                                                                     \
+	"8\0mrs\0"                                                                                                     \
+	"16\0ahs\0"                                                                                                    \
+	"8"
 #define SDR_IMPLICIT                                                                                                   \
 	"two\0sdr\0qp\0"                                                                                               \
 	"0x200\0mtu\0"                                                                                                 \
@@ -145,11 +160,13 @@ static void connect_liar(void)
 	x.fd[1] = -1;
 	sp_attach_release(&x);
 	memset(tail, 0, sizeof(tail));
-	contexts = memories = age = 0;
+	contexts = memories = qps = keys = connections = age = 0;
 	lie_memory();
+	lie_memory(); /* for the verbs: the seeds free the first one */
 	lie_context(SDR, sizeof(SDR), 5);
 	lie_context(SDR_IMPLICIT, sizeof(SDR_IMPLICIT), 5);
 	lie_context("echo\0reflect\0filter\0udp port 7", 31, 1);
+	lie_context(RDMA, sizeof(RDMA), 7);
 }
 
 /* Those that SP_ATTACH_HANDLER has made are the NIC's own: they stay when the liar goes, which is its user here. */
@@ -161,7 +178,7 @@ static void remove_contexts(void)
 		id = 0;
 		pthread_mutex_lock(&nic->control);
 		for (uint32_t i = 0; i < nic->context_next && !id; i++)
-			if (nic->context[i] && !nic->context[i]->owner)
+			if (nic->context[i] && !nic->context[i]->owner && nic->context[i]->id != manager)
 				id = nic->context[i]->id;
 		pthread_mutex_unlock(&nic->control);
 		PROMISE(!id || !sp_nic_context_remove(nic, id));
@@ -182,6 +199,9 @@ static void disconnect_liar(void)
 	while (atomic_load_explicit(&nic->memory_used, memory_order_acquire) != quiet)
 		PROMISE(sp_clock() < until);
 }
+
+/* Of the last control request: where it went to the verbs' context, or to the service. 0: it did not. */
+static uint64_t verb, cm;
 
 /* The next reply; *fd: the first descriptor that comes with it, or -1. False: the connection is over. */
 static bool reply(int *fd)
@@ -210,6 +230,16 @@ static bool reply(int *fd)
 	}
 	if (n > 0 && !reply->status && reply->op <= SP_ATTACH_SEALED)
 		done[reply->op]++;
+	if (n > 0 && !reply->status && reply->op == SP_ATTACH_CONTROL) {
+		verbs_done[verb]++;
+		cm_done[cm]++;
+		if (verb == SP_RDMA_QP_CREATE && reply->bytes >= sizeof(struct sp_rdma_qp))
+			memcpy(&qp[qps++ % 8], reply->data, sizeof(*qp));
+		if (verb == SP_RDMA_MR_REG && reply->bytes >= sizeof(struct sp_rdma_keys))
+			memcpy(&key[keys++ % 8], reply->data, sizeof(*key));
+		if (cm == SP_CM_CREATE && reply->bytes >= sizeof(struct sp_cm_id))
+			memcpy(&connection[connections++ % 8], reply->data, sizeof(*connection));
+	}
 	return n > 0 && reply->status != -EPROTO;
 }
 
@@ -231,6 +261,31 @@ static bool seal(int fd, uint64_t how)
 	if (more >= 0)
 		close(more);
 	return lives;
+}
+
+/* A control request gets a context, for most the verbs', a QP that there may be, and memory that there may be. */
+static void right_control(struct sp_attach_request *r)
+{
+	static const uint8_t at[SP_RDMA_QP_DESTROY + 1] = {
+		[SP_RDMA_MR_REG] = offsetof(struct sp_rdma_mr_reg, segment) + offsetof(struct sp_rdma_segment, mem),
+		[SP_RDMA_CQ_CREATE] = offsetof(struct sp_rdma_cq_create, mem),
+		[SP_RDMA_SRQ_CREATE] = offsetof(struct sp_rdma_srq_create, mem),
+		[SP_RDMA_QP_CREATE] = offsetof(struct sp_rdma_qp_create, mem),
+	};
+	const bool service = r->arg[0] >> 32 & 1;
+
+	r->arg[0] = context[r->arg[0] % 8] | (uint64_t)service << 32;
+	r->arg[1] %= SP_RDMA_QP_DESTROY + 2;
+	verb = !service && (uint32_t)r->arg[0] == context[3] && r->arg[1] <= SP_RDMA_QP_DESTROY ? r->arg[1] : 0;
+	cm = service && r->arg[1] <= SP_CM_ESTABLISHED ? r->arg[1] : 0;
+	if (service && r->arg[1] > SP_CM_CREATE && r->bytes >= 4 && r->data[0] < 8)
+		memcpy(r->data, &connection[r->data[0]], 4);
+	if (r->arg[2] & 1)
+		r->arg[2] = qp[r->arg[2] / 2 % 8];
+	if (at[verb] && r->bytes >= at[verb] + 4u && r->data[at[verb]] < 8)
+		memcpy(r->data + at[verb], &memory[r->data[at[verb]]], 4);
+	if (verb == SP_RDMA_MR_DEREG && r->bytes >= 4 && r->data[0] < 8)
+		memcpy(r->data, &key[r->data[0]], 4);
 }
 
 /* As it stands, or with a head that the NIC takes for right. False: the connection is over. */
@@ -257,6 +312,8 @@ static bool request(const uint8_t *data, size_t size, bool right)
 			r->arg[0] = context[r->arg[0] % 8];
 		if (r->op == SP_ATTACH_CALL && r->bytes >= 8 && r->data[2] & 1)
 			memcpy(r->data + 4, &context[r->data[4] % 8], 4);
+		if (r->op == SP_ATTACH_CONTROL)
+			right_control(r);
 	}
 	if (!size || send(liar.fd, bytes, size, MSG_NOSIGNAL) < 0)
 		return size == 0;
@@ -282,6 +339,10 @@ static void command(const uint8_t *data, size_t size)
 		c.arg[0] = memory[c.arg[0] % 8];
 	if (c.flags & 0x400)
 		w = (c.context & 0xFFFF) % WORKERS; /* the home of the context */
+	if (c.flags & 0x800) {			    /* a doorbell */
+		c.arg[0] = qp[c.arg[0] % 8];
+		c.flags = (uint16_t)((c.flags & 0xFF) | SP_CMD_ON(w));
+	}
 	struct sp_ring_shared *ring = sp_attach_commands(sp_attach_page(queues, SP_COMMANDS, w));
 	memcpy(&ring->entry[tail[w] % SP_COMMANDS], &c, sizeof(c));
 	__atomic_store_n(&ring->tail, ++tail[w], __ATOMIC_RELEASE);
@@ -344,7 +405,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_STANDALONE
-#define SEEDS 40
+#define SEEDS 64
 static uint8_t seed[SEEDS][2048];
 static size_t seed_len[SEEDS];
 static size_t seeds;
@@ -369,6 +430,85 @@ static void seed_command(uint16_t op, uint32_t which, uint64_t cookie, uint64_t 
 	seed_len[seeds++] = 1 + sizeof(c);
 }
 
+static void seed_control(uint64_t op, bool of_qp, bool service, const void *data, size_t bytes)
+{
+	struct sp_attach_request *r = (void *)(seed[seeds] + 1);
+
+	seed_request(SP_ATTACH_CONTROL, 3 | (uint64_t)service << 32, op, data, bytes);
+	r->arg[2] = of_qp;
+	r->arg[3] = 256;
+}
+
+/* The life of a queue pair, and of what it needs. */
+static void seed_verbs(void)
+{
+	const struct {
+		struct sp_rdma_mr_reg r;
+		struct sp_rdma_segment s;
+	} mr = {.r = {.va = 0x10000, .len = 4096, .pd = 1, .access = 15, .segments = 1},
+		.s = {.len = 4096, .offset = 32768, .mem = 1}};
+	const struct sp_rdma_cq_create cq = {.mem = 1, .log = 4, .channel = 1};
+	const struct sp_rdma_srq_create srq = {.mem = 1, .offset = 4096, .log = 3, .pd = 1, .sges = 2};
+	const struct sp_rdma_srq_limit limit = {1, 2};
+	const struct sp_rdma_ah ah = {.ip = {[10] = 0xFF, [11] = 0xFF, 192, 0, 2, 2}, .pd = 1};
+	const struct sp_rdma_qp_create create = {.sq = 8192,
+						 .rq = 16384,
+						 .mem = 1,
+						 .type = SP_RDMA_RC,
+						 .pd = 1,
+						 .send_cq = 1,
+						 .recv_cq = 1,
+						 .sq_log = 3,
+						 .rq_log = 3,
+						 .send_sges = 2,
+						 .recv_sges = 2};
+	struct sp_rdma_qp_attr a = {.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_PKEY | SP_RDMA_QP_PORT | SP_RDMA_QP_ACCESS,
+				    .state = SP_RDMA_INIT,
+				    .ip = {[10] = 0xFF, [11] = 0xFF, 192, 0, 2, 2},
+				    .dest_qp = 0x123,
+				    .path_mtu = 1024,
+				    .timeout = 14,
+				    .retry_cnt = 7,
+				    .rnr_retry = 7,
+				    .min_rnr_timer = 12};
+	const struct sp_rdma_id one = {1}, first = {0};
+	const struct sp_cm_create id = {.kind = SP_CM_CONNECTED, .port_space = 0x0106};
+	const struct sp_cm_listen listen = {.backlog = 4, .port = 4000};
+
+	seed_control(SP_RDMA_QUERY, false, false, NULL, 0);
+	seed_control(SP_RDMA_PD_CREATE, false, false, NULL, 0);
+	seed_control(SP_RDMA_MR_REG, false, false, &mr, sizeof(mr));
+	seed_control(SP_RDMA_CQ_CREATE, false, false, &cq, sizeof(cq));
+	seed_control(SP_RDMA_SRQ_CREATE, false, false, &srq, sizeof(srq));
+	seed_control(SP_RDMA_SRQ_LIMIT, false, false, &limit, sizeof(limit));
+	seed_control(SP_RDMA_AH_CREATE, false, false, &ah, sizeof(ah));
+	seed_control(SP_RDMA_QP_CREATE, false, false, &create, sizeof(create));
+	seed_control(SP_RDMA_QP_MODIFY, true, false, &a, sizeof(a));
+	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN |
+		 SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR;
+	a.state = SP_RDMA_RTR;
+	seed_control(SP_RDMA_QP_MODIFY, true, false, &a, sizeof(a));
+	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_TIMEOUT | SP_RDMA_QP_RETRY_CNT | SP_RDMA_QP_RNR_RETRY |
+		 SP_RDMA_QP_SQ_PSN | SP_RDMA_QP_MAX_RD;
+	a.state = SP_RDMA_RTS;
+	seed_control(SP_RDMA_QP_MODIFY, true, false, &a, sizeof(a));
+	seed_control(SP_RDMA_QP_QUERY, true, false, NULL, 0);
+	seed_command(SP_RDMA_CMD_DOORBELL, 3, 0, 0, 0, 0);
+	seed[seeds - 1][1 + offsetof(struct sp_command, flags) + 1] = 0xD;
+	seed_control(SP_RDMA_QP_DESTROY, true, false, NULL, 0);
+	seed_control(SP_RDMA_AH_DESTROY, false, false, &one, sizeof(one));
+	seed_control(SP_RDMA_SRQ_DESTROY, false, false, &one, sizeof(one));
+	seed_control(SP_RDMA_CQ_DESTROY, false, false, &one, sizeof(one));
+	seed_control(SP_RDMA_MR_DEREG, false, false, &first, sizeof(first));
+	seed_control(SP_CM_CREATE, false, true, &id, sizeof(id));
+	seed_control(SP_CM_LISTEN, false, true, &listen, sizeof(listen));
+	seed_control(SP_CM_TAKE, false, true, NULL, 0);
+	seed_control(SP_CM_DESTROY, false, true, &first, sizeof(first));
+	/* Once workers and ports have let go of it. */
+	seed_control(SP_RDMA_MR_DEREG, false, false, &first, sizeof(first));
+	seed_control(SP_RDMA_PD_DESTROY, false, false, &one, sizeof(one));
+}
+
 static void seed_tamper(uint32_t at, uint32_t word)
 {
 	seed[seeds][0] = TAMPER;
@@ -382,7 +522,7 @@ int main(int argc, char **argv)
 #ifdef __SANITIZE_ADDRESS__
 	static char *fewer[] = {NULL, (char *)"10000", NULL};
 #else
-	static char *fewer[] = {NULL, (char *)"4000", NULL}; /* most of what is to be found here, ASan finds */
+	static char *fewer[] = {NULL, (char *)"2500", NULL}; /* most of what is to be found here, ASan finds */
 #endif
 	const struct sp_capture_request capture = {.snaplen = 64, .filter = "udp"};
 	struct sp_command connect = {SP_SDR_CMD_CONNECT, 1, 0, 0, {0, 0, 0x100 | 0xF00000ull << 32, 5, 6, 1}};
@@ -419,6 +559,7 @@ int main(int argc, char **argv)
 	seed_command(SP_SDR_CMD_PACKETS, 0, 0, 0, 0, 0);
 	seed_command(SP_SDR_CMD_DATAGRAM, 0, 0, 100, 60, 0);
 	seed_command(SP_CMD_CLOSE, 0, 0, 0, 0, 0);
+	seed_verbs();
 	seed_tamper(0x40000000, 77);	  /* a head */
 	seed_tamper(0x40000040, 1 << 20); /* a tail */
 	seed_tamper(0x80000040, 1);	  /* the bell */
@@ -434,9 +575,13 @@ int main(int argc, char **argv)
 		/* The seeds must have come through, or the fuzzer looks at nothing. */
 		for (unsigned op = SP_ATTACH_MR_ALLOC; op <= SP_ATTACH_SEALED; op++)
 			PROMISE(done[op]);
+		for (unsigned op = SP_RDMA_QUERY; op <= SP_RDMA_QP_DESTROY; op++)
+			PROMISE(verbs_done[op]);
+		PROMISE(cm_done[SP_CM_CREATE] && cm_done[SP_CM_LISTEN] && cm_done[SP_CM_DESTROY]);
 		disconnect_liar();
 		check();
 		sp_dev_close(witness);
+		PROMISE(!sp_nic_context_remove(nic, manager));
 		sp_server_stop(server);
 		sp_nic_stop(nic);
 		PROMISE(!nic->memory_used && !nic->device);
