@@ -46,6 +46,10 @@ struct rdma_qp *rn_state_of(void);
 void rn_receive(uint64_t wr_id, uint64_t at, uint32_t len);
 void rn_receive_sges(uint64_t wr_id, const struct sp_rdma_sge *, uint32_t sges);
 void rn_srq_receive(uint64_t wr_id, uint64_t at, uint32_t len);
+/* A SEND of data, not signaled, and its doorbell. */
+void rn_post_send(uint64_t wr_id, uint64_t at, uint32_t len);
+void rn_doorbell(void);
+void rn_restart(void); /* after RESET: both queues are posted to from entry 0 on */
 /* The next completion; NULL: there is none. */
 const struct sp_rdma_cqe *rn_completion(void);
 bool rn_completed(uint64_t wr_id, uint8_t status, uint8_t op, uint32_t len);
@@ -77,6 +81,12 @@ bool rn_silent(void);
 uint8_t rn_byte(uint32_t i);				  /* of all payloads that the peer sends */
 bool rn_filled(uint64_t at, uint32_t from, uint32_t len); /* data there are rn_byte(from...) */
 bool rn_untouched(uint64_t at, uint32_t len);
+/* Takes a copy of all memory. Then: nothing but [at, at + len) of the data and what the NIC writes into queues (owners
+ * of receive entries, completions) has changed since. */
+void rn_watch(void);
+bool rn_only(uint64_t at, uint64_t len);
+/* RESET, empty queues, and to RTS again; answers and completions of before are forgotten. */
+void rn_anew(void);
 uint64_t rn_count(const char *counter);
 uint64_t rn_dropped(const char *reason);
 
