@@ -232,18 +232,24 @@ void rn_srq_receive(uint64_t wr_id, uint64_t at, uint32_t len)
 	rn_post(RN_SRQ, &rn_srq_tail, wr_id, &sge, 1);
 }
 
-void rn_post_send(uint64_t wr_id, uint64_t at, uint32_t len)
+void rn_post_wqe(const struct sp_rdma_wqe *w, const struct sp_rdma_sge *sge, uint32_t sges)
 {
 	struct sp_rdma_queue *q = (struct sp_rdma_queue *)(void *)(rn_memory + RN_SQS);
 	uint8_t *entry = rn_memory + RN_SQS + sizeof(*q) + (rn_sq_tail % 16) * sp_rdma_sq_stride(4, 0);
+
+	CU_ASSERT_EQUAL(*(uint32_t *)(void *)entry, 0);
+	memcpy(entry + sizeof(*w), sge, sges * sizeof(*sge));
+	memcpy(entry, w, sizeof(*w));
+	q->tail = ++rn_sq_tail;
+	rn_doorbell();
+}
+
+void rn_post_send(uint64_t wr_id, uint64_t at, uint32_t len)
+{
 	const struct sp_rdma_wqe w = {.owner = 1, .op = SP_RDMA_WR_SEND, .sges = 1, .wr_id = wr_id};
 	const struct sp_rdma_sge sge = {RN_VA + at, len, rn_key};
 
-	CU_ASSERT_EQUAL(*(uint32_t *)(void *)entry, 0);
-	memcpy(entry + sizeof(w), &sge, sizeof(sge));
-	memcpy(entry, &w, sizeof(w));
-	q->tail = ++rn_sq_tail;
-	rn_doorbell();
+	rn_post_wqe(&w, &sge, 1);
 }
 
 void rn_doorbell(void)

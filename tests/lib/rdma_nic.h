@@ -46,6 +46,8 @@ struct rdma_qp *rn_state_of(void);
 void rn_receive(uint64_t wr_id, uint64_t at, uint32_t len);
 void rn_receive_sges(uint64_t wr_id, const struct sp_rdma_sge *, uint32_t sges);
 void rn_srq_receive(uint64_t wr_id, uint64_t at, uint32_t len);
+/* Posts an entry of the send queue, and rings its doorbell. */
+void rn_post_wqe(const struct sp_rdma_wqe *, const struct sp_rdma_sge *, uint32_t sges);
 /* A SEND of data, not signaled, and its doorbell. */
 void rn_post_send(uint64_t wr_id, uint64_t at, uint32_t len);
 void rn_doorbell(void);
