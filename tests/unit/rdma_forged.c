@@ -231,6 +231,32 @@ RC_TEST(neither_answers_nor_notifications_of_strangers_count)
 	CU_ASSERT(idle());
 }
 
+/* ---- congestion notifications ---- */
+TEST(forged_notifications_slow_a_qp_down_to_a_floor_only)
+{
+	struct rdma_rate *rate;
+
+	rn_begin("congestion-control=yes;cc-rate=10G");
+	rn_connect(SP_RDMA_RC);
+	rn_watch();
+	rate = &rn_state_of()->sq.rate;
+	answer(SP_ROCE_CNP, 0, 0, 12);
+	CU_ASSERT_EQUAL(rate->now, 1250000000 / 2); /* half of what the parameter says */
+	rn_now += 60 * SP_US;
+	for (unsigned i = 0; i < 1999; i++) {
+		answer(SP_ROCE_CNP, 0, 0, 12);
+		rn_now += i & 1 ? SP_US : 60 * SP_US;
+	}
+	CU_ASSERT_EQUAL(rn_count("cnps_received"), 2000);
+	CU_ASSERT(rate->now >= 10000000 / 8);
+	CU_ASSERT(rate->now < 20000000 / 8);
+	for (unsigned i = 0; i < 3; i++)
+		rn_post_send(i, 0, RN_MTU);
+	rn_now = dut_run(&dut, rn_now, rn_now + 2 * SP_MS);
+	CU_ASSERT(rn_count("packets_sent") == 3);
+	rn_stop();
+}
+
 /* ---- datagrams ---- */
 static void datagram(uint8_t opcode, uint32_t qkey, uint32_t len)
 {
