@@ -121,6 +121,11 @@ int sp_event_post_to(struct sp_ctx *c, uint32_t context, const struct sp_event *
 	return e->type == SP_RDMA_EVENT_CM ? 0 : -EINVAL;
 }
 
+bool sp_qp_owned(struct sp_ctx *c, uint32_t context, uint32_t qp)
+{
+	return qp < CM_OWNED || qp - CM_OWNED == context;
+}
+
 struct sp_path {
 	uint8_t ip[16];
 };

@@ -9,6 +9,7 @@
 
 #define CM_NICS	  2
 #define CM_FRAMES 8192
+#define CM_OWNED  0xF00000u /* QPs from here on: CM_OWNED + n is application n's only */
 #define CM_FRAME  (14 + 20 + 8 + 12 + 8 + 256)
 
 struct cm_frame {
