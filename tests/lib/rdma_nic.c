@@ -2,7 +2,8 @@
 #include "rdma_nic.h"
 
 uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker, rn_type;
-uint32_t rn_cq_log = 4;
+uint32_t rn_cq_log = 4, rn_mtu = RN_MTU;
+const struct sp_port_ops *rn_port;
 uint8_t *rn_memory;
 sp_time rn_now;
 bool rn_ack, rn_solicited, rn_six, rn_marked_ce;
@@ -57,6 +58,10 @@ void rn_begin(const char *settings)
 	dut_prepare(&dut, 1);
 	memcpy(dut.config.neighbour, known, sizeof(known));
 	dut.config.neighbours = 2;
+	if (rn_port) {
+		dut.config.port[0].ops = rn_port;
+		dut.config.mtu = 5000;
+	}
 	dut_create(&dut);
 	snprintf(all, sizeof(all), "qp=64;qps=16;%s", settings);
 	rn_context = dut_context(&dut, "c", "rdma", all);
@@ -141,7 +146,7 @@ void rn_to(uint32_t state)
 				    .qkey = 0x11111111,
 				    .dest_qp = RN_PEER,
 				    .rq_psn = RN_PSN,
-				    .path_mtu = RN_MTU,
+				    .path_mtu = rn_mtu,
 				    .max_rd_atomic = 4,
 				    .max_dest_rd_atomic = 4,
 				    .min_rnr_timer = 14,

@@ -19,7 +19,9 @@
 #define RN_PSN	  0xFFFFF0u	    /* the first that the NIC expects: it soon wraps */
 
 extern uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker;
-extern uint32_t rn_cq_log; /* of the next NIC */
+extern uint32_t rn_cq_log;		  /* of the next NIC */
+extern uint32_t rn_mtu;			  /* of the next connection */
+extern const struct sp_port_ops *rn_port; /* of the next NIC; NULL: what is sent is kept for rn_answered() */
 extern uint8_t *rn_memory;
 extern sp_time rn_now;
 
