@@ -447,6 +447,11 @@ bool rn_untouched(uint64_t at, uint32_t len)
 
 static uint8_t rn_copy[RN_MEMORY];
 
+struct sp_mr *rn_region(void)
+{
+	return rn_mr;
+}
+
 void rn_watch(void)
 {
 	memcpy(rn_copy, rn_memory, RN_MEMORY);

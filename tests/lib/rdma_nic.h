@@ -85,6 +85,7 @@ bool rn_silent(void);
 uint8_t rn_byte(uint32_t i);				  /* of all payloads that the peer sends */
 bool rn_filled(uint64_t at, uint32_t from, uint32_t len); /* data there are rn_byte(from...) */
 bool rn_untouched(uint64_t at, uint32_t len);
+struct sp_mr *rn_region(void); /* of all memory */
 /* Takes a copy of all memory. Then: nothing but [at, at + len) of the data and what the NIC writes into queues (owners
  * of receive entries, completions) has changed since. */
 void rn_watch(void);
