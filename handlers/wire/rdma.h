@@ -240,7 +240,7 @@ enum sp_rdma_qp_mask {
 	SP_RDMA_QP_ACCESS = 1 << 3,
 	SP_RDMA_QP_PKEY = 1 << 4,
 	SP_RDMA_QP_PORT = 1 << 5,
-	SP_RDMA_QP_QKEY = 1 << 6,
+	SP_RDMA_QP_QKEY = 1 << 6, /* -EPERM with the top bit set: services have these */
 	SP_RDMA_QP_AV = 1 << 7,
 	SP_RDMA_QP_PATH_MTU = 1 << 8,
 	SP_RDMA_QP_TIMEOUT = 1 << 9,

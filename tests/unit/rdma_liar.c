@@ -12,6 +12,12 @@ static void start_rc(void)
 	rn_connect(SP_RDMA_RC);
 }
 
+static void start_ud(void)
+{
+	rn_begin("");
+	rn_connect(SP_RDMA_UD);
+}
+
 static bool works(uint32_t psn)
 {
 	rn_receive(77, 0, 100);
@@ -122,6 +128,34 @@ TEST_BETWEEN(start_rc, rn_stop, messages_name_the_applications_own_qps)
 	p.qp = 128;
 	CU_ASSERT_EQUAL(ask_cm(liar, SP_CM_CONNECT, &p, sizeof(p), NULL, 0), 0);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, liar), 0);
+}
+
+/* Nobody else's machine takes a message of QP 1 from a program here. */
+TEST_BETWEEN(start_ud, rn_stop, an_application_has_no_key_of_services)
+{
+	struct sp_rdma_qp_attr a = {.mask = SP_RDMA_QP_QKEY, .qkey = 0x80010000};
+	struct sp_rdma_ah ah = {.pd = rn_pd};
+	struct sp_rdma_wqe w = {.owner = 1,
+				.op = SP_RDMA_WR_SEND,
+				.flags = SP_RDMA_SIGNALED,
+				.sges = 1,
+				.remote_qp = 1,
+				.qkey = 0x80010000};
+	const struct sp_rdma_sge sge = {RN_VA, 256, rn_key};
+	struct rn_answer sent;
+
+	CU_ASSERT_EQUAL(rn_modify(&a), -EPERM);
+	a.qkey = 0x80000000;
+	CU_ASSERT_EQUAL(rn_modify(&a), -EPERM);
+	CU_ASSERT_EQUAL(rn_attr().qkey, 0x11111111);
+	memcpy(ah.ip, dut_peer4, 16);
+	w.ah = rn_id(SP_RDMA_AH_CREATE, &ah, sizeof(ah));
+	rn_post_wqe(&w, &sge, 1);
+	CU_ASSERT_FATAL(rn_answered(&sent));
+	CU_ASSERT_EQUAL(sent.qp, 1);
+	CU_ASSERT_EQUAL(sp_load_be32(sent.payload), 0x11111111); /* the top bit stands for the QP's own */
+	CU_ASSERT_EQUAL(sp_load_be24(sent.payload + 5), rn_qpn); /* and its sender is told */
+	CU_ASSERT_EQUAL(rn_end(SP_RDMA_AH_DESTROY, w.ah), 0);
 }
 
 /* ---- the end, at any moment ---- */
