@@ -69,6 +69,7 @@ bool sp_grace_over(struct sp_ctx *, uint64_t token);
 int sp_event_post(struct sp_ctx *, const struct sp_event *); /* -EAGAIN: the host's queue is full (counted) */
 /* Services only: to a context that asks it. -ENOENT: it has ended. -EAGAIN. */
 int sp_event_post_to(struct sp_ctx *, uint32_t context, const struct sp_event *);
+bool sp_qp_owned(struct sp_ctx *, uint32_t context, uint32_t qp); /* services: it is of a context that asks them */
 /* Sending. A path is a resolved address of the context, which has at most 4096. -EAGAIN: no room now. */
 struct sp_path;
 /* sp_send.flags, beside SP_PKT_SE. ACK_REQ, BECN: bits of the BTH. ECT: the IP header says ECN-capable. */

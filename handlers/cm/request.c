@@ -126,6 +126,8 @@ static int cm_connect(struct sp_ctx *c, struct cm_id *x, struct cm_asked *a)
 		return -EISCONN;
 	if (!p->to_port || !memcmp(p->to, any, 16) || (!datagram && !sp_roce_qp_valid(p->qp)))
 		return -EINVAL;
+	if (!datagram && !sp_qp_owned(c, x->app->context, p->qp))
+		return -EACCES;
 	if (!memcmp(from, any, 16))
 		from = cm_of(c)->address;
 	if (!memcmp(from, any, 16))
@@ -160,6 +162,8 @@ static int cm_accept(struct sp_ctx *c, struct cm_id *x, struct cm_asked *a)
 		return -ENOTCONN;
 	if (!sp_roce_qp_valid(p->qp))
 		return -EINVAL;
+	if (!sp_qp_owned(c, x->app->context, p->qp))
+		return -EACCES;
 	x->qp = p->qp;
 	if (datagram) {
 		cm_settle(x, true);

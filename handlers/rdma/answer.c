@@ -126,8 +126,7 @@ static void rdma_answer_refuse(struct rdma_qp *qp, struct rdma_resource *r)
 static void rdma_answer_hold(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r, struct rdma_mr *m)
 {
 	if (m && r->held != m) {
-		/* Another region under the same key cannot be: the old one would have ended. */
-		if (r->held)
+		if (r->held) /* of an earlier READ, and settled */
 			rdma_mr_release(r->held);
 		else
 			qp->in.unsettled++;
@@ -137,7 +136,8 @@ static void rdma_answer_hold(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_r
 	r->mark = sp_send_mark(c);
 }
 
-/* Some responses, at most `budget`; how many were sent, or -errno. */
+/* Some responses, at most `budget`; how many were sent, or -errno. -EBUSY: ports still have frames of the READ that
+ * was here before, of another region, which must be held until they let go. */
 static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r, unsigned budget)
 {
 	struct sp_send send[RDMA_RUN];
@@ -152,6 +152,8 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 		m = rdma_key_find(c, qp->pd, r->rkey, r->va, r->len, SP_RDMA_REMOTE_READ);
 		if (!m)
 			return rdma_answer_refuse(qp, r), 0;
+		if (r->held && r->held != m && !sp_send_settled(c, r->mark))
+			return -EBUSY;
 	}
 	for (; n < RDMA_RUN && n < budget && (at < r->end || (n == 0 && !r->len)); n++) {
 		const uint32_t len = r->end - at < qp->mtu ? r->end - at : qp->mtu;
@@ -233,6 +235,8 @@ int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, uns
 		if (rc < 0) {
 			if (rc == -EAGAIN)
 				return SP_ISSUE_MORE;
+			if (rc == -EBUSY)
+				return SP_ISSUE_WAIT;
 			/* It cannot be sent at all (the route is gone): as if it were lost. */
 			rdma_qp_end_answer(qp, r);
 			continue;

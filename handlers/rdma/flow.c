@@ -22,6 +22,7 @@ void rdma_qp_reset(struct sp_ctx *c, struct rdma_qp *qp)
 	qp->sq_at = qp->rq_at = SP_NEVER;
 	if (qp->timer.armed)
 		sp_timer_cancel(c, &qp->timer);
+	qp->own.next = 0; /* as the send queue: the application begins at entry 0 again */
 	in->receive.taken = false;
 	in->failing = in->nak_sent = in->skipping = in->heard = false;
 	in->message = RDMA_MESSAGE_NONE;

@@ -87,7 +87,8 @@ static int rdma_attr_check(const struct sp_rdma_qp_attr *a)
 	    (m & SP_RDMA_QP_MIN_RNR && a->min_rnr_timer > 31) || (m & SP_RDMA_QP_TIMEOUT && a->timeout > 31) ||
 	    (m & SP_RDMA_QP_RETRY_CNT && a->retry_cnt > 7) || (m & SP_RDMA_QP_RNR_RETRY && a->rnr_retry > 7))
 		return -EINVAL;
-	return 0;
+	/* With the top bit they are for services of machines, such as QP 1: as in Linux, not for programs. */
+	return m & SP_RDMA_QP_QKEY && a->qkey >> 31 ? -EPERM : 0;
 }
 
 static void rdma_attr_set(struct rdma_qp *qp, const struct sp_rdma_qp_attr *a)

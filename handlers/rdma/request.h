@@ -16,6 +16,7 @@
 /* Of struct sp_param, for the handler's table. */
 #define RDMA_REQUEST_PARAMS                                                                                            \
 	{"requests", SP_UINT, "4K", 64, 1 << 20, "Work requests that each worker sends at once", NULL},                \
+		{"cc-rate", SP_RATE, "100G", 10000000, 0, "Rate from which a CNP slows a QP down", NULL},              \
 	{                                                                                                              \
 		"send-window", SP_UINT, "256", 4, 1 << 16, "Packets of a QP without an acknowledgement, at most", NULL \
 	}

@@ -240,7 +240,7 @@ enum sp_rdma_qp_mask {
 	SP_RDMA_QP_ACCESS = 1 << 3,
 	SP_RDMA_QP_PKEY = 1 << 4,
 	SP_RDMA_QP_PORT = 1 << 5,
-	SP_RDMA_QP_QKEY = 1 << 6,
+	SP_RDMA_QP_QKEY = 1 << 6, /* -EPERM with the top bit set: services have these */
 	SP_RDMA_QP_AV = 1 << 7,
 	SP_RDMA_QP_PATH_MTU = 1 << 8,
 	SP_RDMA_QP_TIMEOUT = 1 << 9,
@@ -274,8 +274,8 @@ enum sp_cm_control {
 	SP_CM_CREATE = 1,  /* sp_cm_create -> sp_cm_id */
 	SP_CM_DESTROY,	   /* sp_cm_id. A connection in progress is rejected or disconnected. */
 	SP_CM_LISTEN,	   /* sp_cm_listen -> sp_cm_listen, with the port. -EADDRINUSE, -EACCES */
-	SP_CM_CONNECT,	   /* sp_cm_param and private data: REQ, or SIDR_REQ */
-	SP_CM_ACCEPT,	   /* sp_cm_param and private data: REP, or SIDR_REP */
+	SP_CM_CONNECT,	   /* sp_cm_param and private data: REQ, or SIDR_REQ. -EACCES: not a QP of the application */
+	SP_CM_ACCEPT,	   /* sp_cm_param and private data: REP, or SIDR_REP. -EACCES: as above */
 	SP_CM_REJECT,	   /* sp_cm_param and private data: REJ, or SIDR_REP */
 	SP_CM_READY,	   /* sp_cm_id: RTU, once the QP is in RTS */
 	SP_CM_DISCONNECT,  /* sp_cm_id: DREQ, or DREP if the peer has asked */

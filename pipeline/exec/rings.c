@@ -144,16 +144,29 @@ static __attribute__((noinline)) int heed(struct sp_view *v, const struct sp_eve
 	return 0;
 }
 
-/* The context is looked up on this worker: it is not freed before the worker has ended its poll. */
-int sp_event_post_to(struct sp_ctx *ctx, uint32_t id, const struct sp_event *e)
+/* A context that asks this service. It is looked up on this worker: it is not freed before the worker has ended its
+ * poll. */
+static struct sp_context *asking(const struct sp_view *v, uint32_t id)
 {
-	const struct sp_view *v = sp_view_of(ctx);
 	const struct sp_handler *service = v->context->registered;
 	struct sp_context *c = sp_context_by_id(v->context->nic, id);
 
-	if (!c || !c->registered->service || strcmp(c->registered->service, service->name))
-		return -ENOENT;
-	return sp_event_post(&c->view[v->pub.worker]->pub, e);
+	return c && c->registered->service && !strcmp(c->registered->service, service->name) ? c : NULL;
+}
+
+int sp_event_post_to(struct sp_ctx *ctx, uint32_t id, const struct sp_event *e)
+{
+	const struct sp_view *v = sp_view_of(ctx);
+	struct sp_context *c = asking(v, id);
+
+	return c ? sp_event_post(&c->view[v->pub.worker]->pub, e) : -ENOENT;
+}
+
+bool sp_qp_owned(struct sp_ctx *ctx, uint32_t id, uint32_t qp)
+{
+	const struct sp_context *c = asking(sp_view_of(ctx), id);
+
+	return c && qp - c->qp_first < c->qp_count;
 }
 
 int sp_event_post(struct sp_ctx *ctx, const struct sp_event *e)

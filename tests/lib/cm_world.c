@@ -121,6 +121,11 @@ int sp_event_post_to(struct sp_ctx *c, uint32_t context, const struct sp_event *
 	return e->type == SP_RDMA_EVENT_CM ? 0 : -EINVAL;
 }
 
+bool sp_qp_owned(struct sp_ctx *c, uint32_t context, uint32_t qp)
+{
+	return qp < CM_OWNED || qp - CM_OWNED == context;
+}
+
 struct sp_path {
 	uint8_t ip[16];
 };
@@ -147,6 +152,8 @@ static void fly(const uint8_t *bytes)
 		if (++f == cm_world.frame + CM_FRAMES)
 			abort();
 	f->used = true;
+	if (cm_world.frames <= f - cm_world.frame)
+		cm_world.frames = (unsigned)(f - cm_world.frame) + 1;
 	f->at = cm_world.now + cm_world.delay + (cm_world.jitter ? draw64() % cm_world.jitter : 0);
 	memcpy(f->bytes, bytes, CM_FRAME);
 }
@@ -228,16 +235,24 @@ void cm_world_open(uint64_t seed, const char *const *settings)
 	}
 }
 
-void cm_world_close(void)
+uint32_t cm_world_end(void)
 {
+	uint32_t paths = 0;
+
 	for (unsigned i = 0; i < CM_NICS; i++) {
 		struct cm_nic *n = &cm_world.nic[i];
 
 		cm_world_handler->detach(&n->c);
-		CU_ASSERT_EQUAL(n->paths, 0);
+		paths += n->paths;
 		for (unsigned k = 0; k < n->allocs; k++)
 			free(n->alloc[k]);
 	}
+	return paths;
+}
+
+void cm_world_close(void)
+{
+	CU_ASSERT_EQUAL(cm_world_end(), 0);
 }
 
 uint32_t cm_world_give(unsigned nic, const uint8_t *frame)
@@ -271,11 +286,14 @@ void cm_world_run(sp_time until)
 	for (;;) {
 		struct cm_frame *f = NULL;
 		struct sp_timer *t = NULL;
-		unsigned of = 0;
+		unsigned of = 0, frames = 0;
 
-		for (unsigned i = 0; i < CM_FRAMES; i++)
+		for (unsigned i = 0; i < cm_world.frames; i++) {
+			frames = cm_world.frame[i].used ? i + 1 : frames;
 			if (cm_world.frame[i].used && (!f || cm_world.frame[i].at < f->at))
 				f = &cm_world.frame[i];
+		}
+		cm_world.frames = frames;
 		for (unsigned i = 0; i < CM_NICS; i++)
 			for (struct sp_timer *o = cm_world.nic[i].timer; o; o = o->next)
 				if (!t || o->at < t->at)

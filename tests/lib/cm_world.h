@@ -9,6 +9,7 @@
 
 #define CM_NICS	  2
 #define CM_FRAMES 8192
+#define CM_OWNED  0xF00000u /* QPs from here on: CM_OWNED + n is application n's only */
 #define CM_FRAME  (14 + 20 + 8 + 12 + 8 + 256)
 
 struct cm_frame {
@@ -31,6 +32,7 @@ struct cm_nic {
 struct cm_world {
 	struct cm_nic nic[CM_NICS];
 	struct cm_frame frame[CM_FRAMES];
+	unsigned frames;	  /* those behind are not used */
 	struct cm_frame kept[64]; /* to strangers, the latest */
 	unsigned kept_count;
 	sp_time now, delay, jitter;
@@ -44,6 +46,7 @@ extern const struct sp_handler *cm_world_handler;
 /* settings: name, value, ..., NULL. */
 void cm_world_open(uint64_t seed, const char *const *settings);
 void cm_world_close(void);
+uint32_t cm_world_end(void); /* the same, outside of rules: paths that are still open */
 void cm_world_run(sp_time until);
 uint32_t cm_world_draw(uint32_t below);
 /* One frame to a NIC: the verdict. It need not come from a NIC. */

@@ -2,7 +2,8 @@
 #include "rdma_nic.h"
 
 uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker, rn_type;
-uint32_t rn_cq_log = 4;
+uint32_t rn_cq_log = 4, rn_mtu = RN_MTU;
+const struct sp_port_ops *rn_port;
 uint8_t *rn_memory;
 sp_time rn_now;
 bool rn_ack, rn_solicited, rn_six, rn_marked_ce;
@@ -11,7 +12,7 @@ uint16_t rn_pkey;
 const uint8_t *rn_source;
 
 static struct sp_mr *rn_mr;
-static uint32_t rn_lap, rn_sent, rn_rq_tail, rn_srq_tail;
+static uint32_t rn_lap, rn_sent, rn_sq_tail, rn_rq_tail, rn_srq_tail;
 
 int rn_control(uint32_t op, uint32_t qp, const void *in, uint32_t in_len, void *out, uint32_t out_len)
 {
@@ -57,6 +58,10 @@ void rn_begin(const char *settings)
 	dut_prepare(&dut, 1);
 	memcpy(dut.config.neighbour, known, sizeof(known));
 	dut.config.neighbours = 2;
+	if (rn_port) {
+		dut.config.port[0].ops = rn_port;
+		dut.config.mtu = 5000;
+	}
 	dut_create(&dut);
 	snprintf(all, sizeof(all), "qp=64;qps=16;%s", settings);
 	rn_context = dut_context(&dut, "c", "rdma", all);
@@ -111,7 +116,12 @@ void rn_qp(uint32_t type, uint32_t srq)
 	rn_qpn = made.qp;
 	rn_worker = made.worker;
 	rn_type = type;
-	rn_rq_tail = 0;
+	rn_restart();
+}
+
+void rn_restart(void)
+{
+	rn_sq_tail = rn_rq_tail = 0;
 }
 
 int rn_modify(const struct sp_rdma_qp_attr *a)
@@ -136,7 +146,7 @@ void rn_to(uint32_t state)
 				    .qkey = 0x11111111,
 				    .dest_qp = RN_PEER,
 				    .rq_psn = RN_PSN,
-				    .path_mtu = RN_MTU,
+				    .path_mtu = rn_mtu,
 				    .max_rd_atomic = 4,
 				    .max_dest_rd_atomic = 4,
 				    .min_rnr_timer = 14,
@@ -225,6 +235,36 @@ void rn_srq_receive(uint64_t wr_id, uint64_t at, uint32_t len)
 	const struct sp_rdma_sge sge = {RN_VA + at, len, rn_key};
 
 	rn_post(RN_SRQ, &rn_srq_tail, wr_id, &sge, 1);
+}
+
+void rn_post_wqe(const struct sp_rdma_wqe *w, const struct sp_rdma_sge *sge, uint32_t sges)
+{
+	struct sp_rdma_queue *q = (struct sp_rdma_queue *)(void *)(rn_memory + RN_SQS);
+	uint8_t *entry = rn_memory + RN_SQS + sizeof(*q) + (rn_sq_tail % 16) * sp_rdma_sq_stride(4, 0);
+
+	CU_ASSERT_EQUAL(*(uint32_t *)(void *)entry, 0);
+	memcpy(entry + sizeof(*w), sge, sges * sizeof(*sge));
+	memcpy(entry, w, sizeof(*w));
+	q->tail = ++rn_sq_tail;
+	rn_doorbell();
+}
+
+void rn_post_send(uint64_t wr_id, uint64_t at, uint32_t len)
+{
+	const struct sp_rdma_wqe w = {.owner = 1, .op = SP_RDMA_WR_SEND, .sges = 1, .wr_id = wr_id};
+	const struct sp_rdma_sge sge = {RN_VA + at, len, rn_key};
+
+	rn_post_wqe(&w, &sge, 1);
+}
+
+void rn_doorbell(void)
+{
+	const struct sp_command c = {
+		.op = SP_RDMA_CMD_DOORBELL, .flags = SP_CMD_ON(rn_worker), .context = rn_context, .arg = {rn_qpn}};
+	struct sp_event result;
+
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &c, &result), 0);
+	rn_go();
 }
 
 const struct sp_rdma_cqe *rn_completion(void)
@@ -403,6 +443,54 @@ bool rn_untouched(uint64_t at, uint32_t len)
 		if (rn_memory[RN_DATA + at + i] != 0xEE)
 			return false;
 	return true;
+}
+
+static uint8_t rn_copy[RN_MEMORY];
+
+struct sp_mr *rn_region(void)
+{
+	return rn_mr;
+}
+
+void rn_watch(void)
+{
+	memcpy(rn_copy, rn_memory, RN_MEMORY);
+}
+
+static bool rn_same(uint64_t from, uint64_t to)
+{
+	for (uint64_t i = from; i < to; i++)
+		if (rn_memory[i] != rn_copy[i])
+			return printf("# byte 0x%llx has changed\n", (unsigned long long)i), false;
+	return true;
+}
+
+bool rn_only(uint64_t at, uint64_t len)
+{
+	const uint64_t cq = sizeof(struct sp_rdma_cq_head) + (sizeof(struct sp_rdma_cqe) << rn_cq_log);
+	const uint64_t rq = RN_RQS + sizeof(struct sp_rdma_queue);
+
+	for (unsigned i = 0; i < 16; i++)
+		memcpy(rn_copy + rq + i * sp_rdma_rq_stride(4), rn_memory + rq + i * sp_rdma_rq_stride(4),
+		       sizeof(uint32_t));
+	return rn_same(RN_CQ + cq, RN_DATA + at) && rn_same(RN_DATA + at + len, RN_MEMORY);
+}
+
+void rn_anew(void)
+{
+	struct rn_answer a;
+	struct sp_event e;
+
+	CU_ASSERT_EQUAL(rn_state(SP_RDMA_RESET), 0);
+	while (rn_completion())
+		;
+	while (rn_answered(&a))
+		;
+	while (sp_event_take(dut.dev, rn_context, &e) == 1)
+		;
+	memset(rn_memory + RN_SQS, 0, RN_DATA - RN_SQS);
+	rn_restart();
+	rn_to(SP_RDMA_RTS);
 }
 
 uint64_t rn_count(const char *counter)

@@ -19,7 +19,9 @@
 #define RN_PSN	  0xFFFFF0u	    /* the first that the NIC expects: it soon wraps */
 
 extern uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker;
-extern uint32_t rn_cq_log; /* of the next NIC */
+extern uint32_t rn_cq_log;		  /* of the next NIC */
+extern uint32_t rn_mtu;			  /* of the next connection */
+extern const struct sp_port_ops *rn_port; /* of the next NIC; NULL: what is sent is kept for rn_answered() */
 extern uint8_t *rn_memory;
 extern sp_time rn_now;
 
@@ -46,6 +48,12 @@ struct rdma_qp *rn_state_of(void);
 void rn_receive(uint64_t wr_id, uint64_t at, uint32_t len);
 void rn_receive_sges(uint64_t wr_id, const struct sp_rdma_sge *, uint32_t sges);
 void rn_srq_receive(uint64_t wr_id, uint64_t at, uint32_t len);
+/* Posts an entry of the send queue, and rings its doorbell. */
+void rn_post_wqe(const struct sp_rdma_wqe *, const struct sp_rdma_sge *, uint32_t sges);
+/* A SEND of data, not signaled, and its doorbell. */
+void rn_post_send(uint64_t wr_id, uint64_t at, uint32_t len);
+void rn_doorbell(void);
+void rn_restart(void); /* after RESET: both queues are posted to from entry 0 on */
 /* The next completion; NULL: there is none. */
 const struct sp_rdma_cqe *rn_completion(void);
 bool rn_completed(uint64_t wr_id, uint8_t status, uint8_t op, uint32_t len);
@@ -77,6 +85,13 @@ bool rn_silent(void);
 uint8_t rn_byte(uint32_t i);				  /* of all payloads that the peer sends */
 bool rn_filled(uint64_t at, uint32_t from, uint32_t len); /* data there are rn_byte(from...) */
 bool rn_untouched(uint64_t at, uint32_t len);
+struct sp_mr *rn_region(void); /* of all memory */
+/* Takes a copy of all memory. Then: nothing but [at, at + len) of the data and what the NIC writes into queues (owners
+ * of receive entries, completions) has changed since. */
+void rn_watch(void);
+bool rn_only(uint64_t at, uint64_t len);
+/* RESET, empty queues, and to RTS again; answers and completions of before are forgotten. */
+void rn_anew(void);
 uint64_t rn_count(const char *counter);
 uint64_t rn_dropped(const char *reason);
 

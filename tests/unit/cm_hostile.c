@@ -334,6 +334,41 @@ TEST(an_application_has_its_share_of_ids)
 	cm_world_close();
 }
 
+/* A REQ with a QP that the peer knows as another's connection would end that one: the peer takes it for stale. */
+TEST_BETWEEN(start, cm_world_close, an_application_names_its_own_qps_only)
+{
+	const uint32_t id = (uint32_t)cm_new(CLIENT, APP, SP_CM_CONNECTED);
+	const uint32_t other = (uint32_t)cm_new(CLIENT, APP + 1, SP_CM_CONNECTED);
+	const uint32_t datagrams = (uint32_t)cm_new(SERVER, APP, SP_CM_DATAGRAM);
+	const uint8_t *server = cm_world.nic[SERVER].ip;
+	struct cm_told t;
+
+	listening(SP_CM_CONNECTED, 0);
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP, id, server, PORT, CM_OWNED + APP), 0);
+	cm_world_run(cm_world.now + SP_MS);
+	CU_ASSERT_TRUE(cm_next(SERVER, APP, &t));
+	CU_ASSERT_EQUAL(cm_answer_with(SERVER, APP, SP_CM_ACCEPT, t.e.id, CM_OWNED + 77), -EACCES);
+	CU_ASSERT_EQUAL(cm_of_id(SERVER, t.e.id)->state, CM_REQ_RCVD);
+	CU_ASSERT_EQUAL(cm_answer_with(SERVER, APP, SP_CM_ACCEPT, t.e.id, CM_OWNED + APP), 0);
+	cm_world_run(cm_world.now + SP_MS);
+	CU_ASSERT_EQUAL(cm_with(CLIENT, APP, SP_CM_READY, id), 0);
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP + 1, other, server, PORT, CM_OWNED + APP), -EACCES);
+	cm_world_run(cm_world.now + SP_SEC);
+	CU_ASSERT_EQUAL(cm_of_id(CLIENT, id)->state, CM_ESTABLISHED);
+	CU_ASSERT_EQUAL(cm_of_id(SERVER, t.e.id)->state, CM_ESTABLISHED);
+	CU_ASSERT_EQUAL(cm_of_id(CLIENT, other)->state, CM_IDLE);
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP + 1, other, server, PORT, CM_OWNED + APP + 1), 0);
+	/* Datagrams: the peer would send them to another's QP. */
+	CU_ASSERT_EQUAL(cm_listen_on(SERVER, APP, datagrams, PORT + 1, 0), PORT + 1);
+	const uint32_t asks = (uint32_t)cm_new(CLIENT, APP, SP_CM_DATAGRAM);
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP, asks, server, PORT + 1, 0), 0);
+	cm_world_run(cm_world.now + SP_MS);
+	while (cm_next(SERVER, APP, &t) && t.e.qp_type != SP_RDMA_UD)
+		;
+	CU_ASSERT_EQUAL(cm_answer_with(SERVER, APP, SP_CM_ACCEPT, t.e.id, CM_OWNED), -EACCES);
+	CU_ASSERT_EQUAL(cm_answer_with(SERVER, APP, SP_CM_ACCEPT, t.e.id, CM_OWNED + APP), 0);
+}
+
 /* Requests of applications that are no such: any length, any op, any field. */
 TEST_BETWEEN(start, cm_world_close, requests_of_applications_are_checked)
 {

@@ -14,6 +14,7 @@ static struct {
 	unsigned issued, commands, asked, gone;
 	uint32_t gone_id;
 	int posted;
+	unsigned owned; /* bit 0: the asking context's; bit 1: that of the context after it */
 	struct sp_issue issue[QPS];
 	uint16_t started; /* worker + 1 */
 } seen;
@@ -98,6 +99,7 @@ static int serve_control(struct sp_ctx *c, struct sp_control *q)
 		return 0;
 	}
 	seen.asked++;
+	seen.owned = sp_qp_owned(c, q->context, q->qp) | sp_qp_owned(c, q->context + 1, q->qp) << 1;
 	seen.posted = sp_event_post_to(c, q->op == 2 ? q->context + 1 : q->context, &e);
 	return 0;
 }
@@ -209,6 +211,25 @@ TEST(a_service_is_opened_once_asked_for_contexts_and_told_of_their_end)
 	CU_ASSERT_EQUAL(sp_control_call(dut.dev, id, true, 1, 0, NULL, 0, NULL, NULL), -EOPNOTSUPP);
 	dut_context(&dut, "again", "flowing", "qp=200"); /* opens it anew */
 	CU_ASSERT_EQUAL(sp_control_call(dut.dev, id, true, 1, 0, NULL, 0, NULL, NULL), 0);
+	dut_stop(&dut);
+}
+
+TEST(a_service_knows_whose_a_qp_is)
+{
+	static const struct {
+		uint32_t qp;
+		int of_id, of_second;
+	} at[] = {{64, 1, 0},	     {64 + QPS - 1, 1, 0},  {63, 0, 0}, {64 + QPS, 0, 0},
+		  {128, 0, 1},	     {128 + QPS - 1, 0, 1}, {1, 0, 0},	/* the service's own */ {0, 0, 0},
+		  {UINT32_MAX, 0, 0}};
+	const uint32_t id = start(2), second = dut_context(&dut, "more", "flowing", "qp=128");
+
+	for (unsigned i = 0; i < sizeof(at) / sizeof(*at); i++) {
+		CU_ASSERT_EQUAL(sp_control_call(dut.dev, id, true, 1, at[i].qp, NULL, 0, NULL, NULL), 0);
+		CU_ASSERT_EQUAL(seen.owned & 1, at[i].of_id);
+		CU_ASSERT_EQUAL(sp_control_call(dut.dev, second, true, 1, at[i].qp, NULL, 0, NULL, NULL), 0);
+		CU_ASSERT_EQUAL(seen.owned, at[i].of_second); /* nobody has the id after it */
+	}
 	dut_stop(&dut);
 }
 

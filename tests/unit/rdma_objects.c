@@ -276,6 +276,35 @@ TEST(states_change_as_the_specification_says)
 	rn_stop();
 }
 
+/* What the application does once RESET is answered, as wire/rdma.h has it. */
+static void clear_queues(void)
+{
+	memset(rn_memory + RN_SQS, 0, RN_DATA - RN_SQS);
+	rn_restart();
+}
+
+TEST_BETWEEN(start_rc, rn_stop, after_reset_both_queues_begin_at_entry_0)
+{
+	for (unsigned lap = 0; lap < 3; lap++) {
+		for (unsigned i = 0; i < 5; i++) {
+			rn_receive(i, i * 100, 100);
+			rn_post_send(i, 0, 4);
+		}
+		for (unsigned i = 0; i < 3 + lap; i++) {
+			send(SP_RC_SEND_ONLY, WAY(i), 4 + i);
+			CU_ASSERT(rn_completed(i, SP_RDMA_OK, SP_RDMA_WC_RECV, 4 + i));
+		}
+		CU_ASSERT_EQUAL(rn_state_of()->sq.next, 5);
+		CU_ASSERT_EQUAL(rn_state_of()->own.next, 3 + lap);
+		CU_ASSERT_EQUAL(rn_state(SP_RDMA_RESET), 0);
+		clear_queues();
+		CU_ASSERT_EQUAL(rn_state_of()->sq.next, 0);
+		CU_ASSERT_EQUAL(rn_state_of()->own.next, 0);
+		CU_ASSERT_PTR_NULL(rn_completion()); /* what was posted ends without one */
+		rn_to(SP_RDMA_RTS);
+	}
+}
+
 TEST_BETWEEN(start_rc, rn_stop, after_its_end_a_qp_completes_nothing)
 {
 	const uint32_t gone = rn_qpn;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The responder of RC: READ and ATOMIC, answered and answered again. */
 #include "../lib/rdma_nic.h"
+#include "../lib/tx_ring.h"
 
 #define WAY(i) (RN_PSN + (i))
 
@@ -263,4 +264,49 @@ TEST(a_region_in_pieces_is_read_and_written_as_one)
 	CU_ASSERT_EQUAL(n, 600);
 	CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, keys.lkey), 0);
 	rn_stop();
+}
+
+/* ---- regions whose bytes ports read in place ---- */
+static void start_lending(void)
+{
+	static struct sp_port_ops lending;
+
+	lending = tx_ring_lending;
+	lending.receive = dut_receive;
+	lending.next = dut_next;
+	memset(&tx_ring, 0, sizeof(tx_ring));
+	tx_ring.keeps = true;
+	rn_port = &lending;
+	rn_mtu = 2048;
+	start_rc();
+}
+
+static void stop_lending(void)
+{
+	tx_ring_free_all();
+	rn_stop();
+	rn_port = NULL;
+	rn_mtu = RN_MTU;
+}
+
+/* The slot of its READ is used again meanwhile, for another region. */
+TEST_BETWEEN(start_lending, stop_lending, a_region_lasts_while_a_port_has_bytes_of_its_read)
+{
+	struct sp_rdma_keys keys;
+	uint8_t reth[16];
+
+	CU_ASSERT_EQUAL(rn_register(RN_VA, RN_DATA, 4096, rn_pd, 15, &keys), 0);
+	rn_reth(reth, RN_VA, keys.rkey, 2048);
+	rn_packet(SP_RC_READ_REQUEST, WAY(0), reth, 16, NULL, 0);
+	CU_ASSERT_EQUAL(tx_ring.helds, 1);
+	CU_ASSERT_EQUAL(tx_ring.last.pieces, 3); /* lent */
+	for (uint32_t i = 1; i <= 4; i++)
+		read_of(WAY(i), 8192, 2048);
+	CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, keys.rkey), -EAGAIN);
+	rn_now = dut_run(&dut, rn_now, rn_now + SP_MS);
+	CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, keys.rkey), -EAGAIN);
+	tx_ring_free(0);
+	rn_now = dut_run(&dut, rn_now, rn_now + SP_MS);
+	CU_ASSERT_EQUAL(tx_ring.helds, 4); /* all have been answered */
+	CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, keys.rkey), 0);
 }
