@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
-from counted import sample  # noqa: E402
+from counted import sample, stat  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from net import HOST4, NIC4, NIC6, rule, until  # noqa: E402
 from served import Process  # noqa: E402
@@ -301,6 +301,25 @@ def one_that_is_killed_under_load_on_two_workers_harms_no_other():
         for nic in ("far", "near"):
             until("nothing is left", lambda: not qps(p, nic))
         many(p, "write", "4096")
+
+
+@rule
+def stat_tells_states_of_qps_and_what_was_refused_or_repeated():
+    with Pair(workers=2) as p:
+        s = p.serve("bw")
+        c = p.ask("bw", s.port, "-q", "5", "-D", "60s")
+        c.line()
+        until("all are connected", lambda: len(qps(p, "near")) == 5 and all(q["state"] == "RTS" for q in qps(p, "near")))
+        (name, context), = ((n, v) for n, v in sample(p.house, "near", "--handlers")["contexts"].items() if v["handler"] == "rdma")
+        assert context["qps_used"] == 5 and context["qps_in"] == dict(RESET=0, INIT=0, RTR=0, RTS=5, SQD=0, SQE=0, ERR=0), context
+        lines, _ = stat(p.house, "near", "--context", name, "--handlers", "--once")
+        shown = dict(line.split()[:2] for line in lines[1:] if len(line.split()) > 1)
+        assert shown["qps_in.RTS"] == "5" and shown["qps_in.ERR"] == "0" and shown["qps_used"] == "5", lines
+        for counter in ("naks_sequence", "naks_invalid", "naks_access", "naks_operation", "naks_rnr", "naks_received",
+                        "rnrs_received", "packets_repeated", "timeouts"):
+            assert counter in shown or "counters." + counter in shown, (counter, lines)
+        c.signal(signal.SIGKILL)
+        s.end(1)
 
 
 atexit.register(Pair.part)
