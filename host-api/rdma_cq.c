@@ -65,9 +65,8 @@ int sp_rdma_cq_destroy(struct sp_rdma_cq *q)
 static bool verbs_cq_ready(const struct sp_rdma_cq *q)
 {
 	const uint32_t lap = q->next >> q->log;
-	const struct sp_rdma_cqe *e = &q->entry[q->next & ((1u << q->log) - 1)];
 
-	return __atomic_load_n(&e->phase, __ATOMIC_ACQUIRE) == (~lap & 1);
+	return sp_rdma_cqe_phase(&q->entry[q->next & ((1u << q->log) - 1)]) == (~lap & 1);
 }
 
 static void verbs_cq_take(const struct sp_rdma_cqe *e, struct sp_rdma_wc *wc)

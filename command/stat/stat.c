@@ -75,7 +75,8 @@ static const struct option_row rows[] = {
 	{"top", 0, OPTION_NUMBER, "N", "only the first N of them", AT(view.top), .least = 1, .most = 1000000000},
 	{"json", 0, OPTION_FLAG, NULL, "print the NIC's JSON, one object a line and sample", AT(json)},
 	{"handlers", 0, OPTION_FLAG, NULL,
-	 "with --json: also what handlers report of their state (packets wait meanwhile)", AT(nic.handlers)},
+	 "with --json or --context: also what handlers report of their state (packets wait meanwhile)",
+	 AT(nic.handlers)},
 	{"openmetrics", 0, OPTION_FLAG, NULL, "one sample as OpenMetrics text", AT(metrics)},
 	{"listen", 0, OPTION_CALL, "[ADDR:]PORT",
 	 "serve that text, always current, by HTTP at /metrics (ADDR: default 127.0.0.1)", .take = take_listen,
@@ -88,8 +89,9 @@ static int check(struct asked *a, const struct options *o)
 {
 	const bool listen = a->listen.text, again = options_has(o, "interval");
 
-	if (a->nic.handlers && !a->json)
-		return options_misuse(&usage, "there is no table for --handlers: it needs --json");
+	if (a->nic.handlers && !a->json && !a->nic.context)
+		return options_misuse(&usage,
+				      "there is no table of all contexts for --handlers: it needs --json or --context");
 	if (a->json + a->metrics + listen > 1)
 		return options_misuse(&usage, "only one of --json, --openmetrics and --listen");
 	if ((options_has(o, "sort") || a->view.backwards || a->view.top) && (a->json || a->metrics || listen))

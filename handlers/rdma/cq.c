@@ -58,7 +58,6 @@ bool rdma_cq_post(struct sp_ctx *c, struct rdma_cq *q, const struct sp_rdma_cqe 
 		rdma_cq_wake(c, q, solicited || e->status != SP_RDMA_OK);
 	return true;
 }
-static_assert(offsetof(struct sp_rdma_cqe, reserved2) % 8 == 0, "phase is in an aligned word of 64 bits");
 
 struct rdma_cq *rdma_cq_by_id(struct sp_ctx *c, uint32_t id)
 {

@@ -338,16 +338,18 @@ static void rdma_timer(struct sp_ctx *c, struct sp_timer *timer)
 }
 
 /* ---- report ---- */
+static const char *const rdma_states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+#define RDMA_STATES (sizeof(rdma_states) / sizeof(*rdma_states))
+
 /* Of other workers' QPs: a number may be a moment old. */
 static void rdma_report_qp(const struct rdma_qp *qp, struct sp_report *r)
 {
-	static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	static const char *const types[] = {[SP_RDMA_RC] = "RC", [SP_RDMA_UC] = "UC", [SP_RDMA_UD] = "UD"};
 
 	sp_report_open(r, NULL, false);
 	sp_report_uint(r, "qp", qp->number);
 	sp_report_string(r, "type", types[qp->type]);
-	sp_report_string(r, "state", states[rdma_state(qp)]);
+	sp_report_string(r, "state", rdma_states[rdma_state(qp)]);
 	sp_report_uint(r, "worker", qp->issue.on - 1);
 	sp_report_uint(r, "peer_qp", qp->attr.dest_qp);
 	sp_report_uint(r, "retries", qp->attr.retries);
@@ -361,14 +363,22 @@ static void rdma_report_qp(const struct rdma_qp *qp, struct sp_report *r)
 static void rdma_report(struct sp_ctx *c, struct sp_report *r)
 {
 	const struct rdma *s = rdma_of(c);
-	uint32_t used = 0;
+	uint32_t used = 0, in[RDMA_STATES] = {0};
 
 	sp_report_open(r, "qps", true);
-	for (uint32_t i = 0; i < s->qps; i++)
-		if (__atomic_load_n(&s->qp[i].used, __ATOMIC_ACQUIRE) && used++ < RDMA_REPORTED)
+	for (uint32_t i = 0; i < s->qps; i++) {
+		if (!__atomic_load_n(&s->qp[i].used, __ATOMIC_ACQUIRE))
+			continue;
+		in[rdma_state(&s->qp[i])]++;
+		if (used++ < RDMA_REPORTED)
 			rdma_report_qp(&s->qp[i], r);
+	}
 	sp_report_close(r);
 	sp_report_uint(r, "qps_used", used);
+	sp_report_open(r, "qps_in", false);
+	for (unsigned i = 0; i < RDMA_STATES; i++)
+		sp_report_uint(r, rdma_states[i], in[i]);
+	sp_report_close(r);
 }
 
 static const struct sp_handler rdma_handler = {

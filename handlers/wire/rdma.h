@@ -137,6 +137,14 @@ struct sp_rdma_cqe {
 	uint32_t phase;
 };
 static_assert(sizeof(struct sp_rdma_cqe) == 64 && offsetof(struct sp_rdma_cqe, phase) == 60, "one line");
+/* The NIC stores reserved2 and phase as one word, so that is what is loaded, with acquire. */
+static inline uint32_t sp_rdma_cqe_phase(const struct sp_rdma_cqe *e)
+{
+	const uint64_t word = __atomic_load_n((const uint64_t *)(const void *)&e->reserved2, __ATOMIC_ACQUIRE);
+
+	return (uint32_t)(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word >> 32 : word);
+}
+static_assert(offsetof(struct sp_rdma_cqe, reserved2) == 56, "phase is in an aligned word of 64 bits");
 
 /* In front of a completion queue's entries. consumer: entries that the application has taken. armed: SP_RDMA_ARM_*; an
  * exchange, after which the application looks once more; the NIC exchanges it for 0 and posts SP_RDMA_EVENT_CQ. */

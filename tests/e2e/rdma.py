@@ -12,6 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
+from counted import sample, stat  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from net import HOST4, NIC4, NIC6, rule, until  # noqa: E402
 from served import Process  # noqa: E402
@@ -32,9 +33,11 @@ class Pair:
             cls.nics, h = None, cls.nics
             h.__exit__()
 
-    def __init__(self, server="far", client="near", address=NIC4):
+    def __init__(self, server="far", client="near", address=NIC4, workers=1):
+        if Pair.nics and Pair.nics.workers != workers:
+            self.part()
         if not Pair.nics:
-            Pair.nics = Hosts(link="vhost")
+            Pair.nics = Hosts(link="vhost" if workers == 1 else "veth", workers=workers)
         self.house, self.server_nic, self.client_nic, self.address = Pair.nics, server, client, address
 
     def __enter__(self):
@@ -245,6 +248,78 @@ def nothing_is_left_of_either_end():
     with Pair() as p:
         for _ in range(20):
             figures(p.measure("bw", "-n", "10", "-s", "64K"), 1, 10)
+
+
+# ---- two workers, on links that lose what is too much --------------------------------------------------------------------
+
+def qps(pair, nic):
+    """QPs that applications have on a NIC."""
+    contexts = sample(pair.house, nic, "--handlers")["contexts"].values()
+    return [qp for c in contexts if c["handler"] == "rdma" for qp in c["qps"]]
+
+
+def busy(pair, nic):
+    return {qp["worker"] for qp in qps(pair, nic) if qp["state"] == "RTS"}
+
+
+def many(pair, op, size, *words):
+    rows = pair.measure("bw", "--op", op, "-q", "8", "-s", size, "-n", str(FEW), "-t", "8", "--verify", *words)
+    figures(rows, 1, 8 * FEW)
+
+
+@rule
+def qps_on_two_workers_share_a_queue_and_each_byte_is_right():
+    with Pair(workers=2) as p:
+        for op in ("send", "write", "read"):
+            for size in ("64", "20000"):
+                many(p, op, size)
+        many(p, "atomic", "8")
+        s = p.serve("bw")
+        c = p.ask("bw", s.port, "--json", "--op", "write", "-q", "16", "-D", "30s", "--verify")
+        for nic in ("far", "near"):  # numbers are drawn, and with them workers
+            until("QPs on both workers", lambda: busy(p, nic) == {0, 1})
+        c.signal(signal.SIGKILL)
+        c.end(-signal.SIGKILL)
+        s.end(1)
+
+
+@rule
+def one_that_is_killed_under_load_on_two_workers_harms_no_other():
+    with Pair(workers=2) as p:
+        for op in ("write", "send", "read"):
+            other = p.serve("bw")
+            good = p.ask("bw", other.port, "--json", "--op", op, "-q", "4", "-s", "8K", "-D", "3s", "--verify")
+            s = p.serve("bw")
+            c = p.ask("bw", s.port, "--op", op, "-q", "8", "-D", "60s")
+            c.line()  # the head of the table
+            until("they are at work", lambda: len(busy(p, "far")) == 2 or good.process.poll() is not None)
+            victim, left = (s, c) if op == "send" else (c, s)
+            victim.signal(signal.SIGKILL)
+            left.end(1)
+            figures([json.loads(line) for line in good.end()], 1, 1)
+            other.end()
+        for nic in ("far", "near"):
+            until("nothing is left", lambda: not qps(p, nic))
+        many(p, "write", "4096")
+
+
+@rule
+def stat_tells_states_of_qps_and_what_was_refused_or_repeated():
+    with Pair(workers=2) as p:
+        s = p.serve("bw")
+        c = p.ask("bw", s.port, "-q", "5", "-D", "60s")
+        c.line()
+        until("all are connected", lambda: len(qps(p, "near")) == 5 and all(q["state"] == "RTS" for q in qps(p, "near")))
+        (name, context), = ((n, v) for n, v in sample(p.house, "near", "--handlers")["contexts"].items() if v["handler"] == "rdma")
+        assert context["qps_used"] == 5 and context["qps_in"] == dict(RESET=0, INIT=0, RTR=0, RTS=5, SQD=0, SQE=0, ERR=0), context
+        lines, _ = stat(p.house, "near", "--context", name, "--handlers", "--once")
+        shown = dict(line.split()[:2] for line in lines[1:] if len(line.split()) > 1)
+        assert shown["qps_in.RTS"] == "5" and shown["qps_in.ERR"] == "0" and shown["qps_used"] == "5", lines
+        for counter in ("naks_sequence", "naks_invalid", "naks_access", "naks_operation", "naks_rnr", "naks_received",
+                        "rnrs_received", "packets_repeated", "timeouts"):
+            assert counter in shown or "counters." + counter in shown, (counter, lines)
+        c.signal(signal.SIGKILL)
+        s.end(1)
 
 
 atexit.register(Pair.part)
