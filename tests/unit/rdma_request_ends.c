@@ -350,6 +350,27 @@ TEST(unreliable_connection)
 	end();
 }
 
+TEST(who_has_left_sqe_is_not_flushed)
+{
+	begin_type(SP_RDMA_UC);
+	post(SP_RDMA_WR_READ, SP_RDMA_SIGNALED, 10);
+	run_for(SP_US);
+	CU_ASSERT_EQUAL(w->qp.state, SP_RDMA_SQE);
+	w->qp.state = SP_RDMA_RTS;
+	rdma_sq_state(&w->c, &w->qp, SP_RDMA_SQE);
+	w->qp.state = SP_RDMA_SQD;
+	rdma_sq_state(&w->c, &w->qp, SP_RDMA_RTS);
+	post(SP_RDMA_WR_SEND, SP_RDMA_SIGNALED, 10);
+	run_for(10 * SP_US);
+	CU_ASSERT_EQUAL(w->done, 1);
+	w->qp.state = SP_RDMA_RTS;
+	rdma_sq_state(&w->c, &w->qp, SP_RDMA_SQD);
+	run_for(10 * SP_US);
+	CU_ASSERT_EQUAL(w->done, 2);
+	CU_ASSERT_EQUAL(w->last.status, SP_RDMA_OK);
+	end();
+}
+
 TEST(datagrams)
 {
 	const struct air *a;
