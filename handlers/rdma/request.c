@@ -103,7 +103,7 @@ static int rdma_flush_some(struct sp_ctx *c, struct rdma_qp *qp)
 	q->una = q->at = q->end;
 	q->packet = 0;
 	rdma_pool_leave(c, qp);
-	if (rdma_state(qp) == SP_RDMA_RTS) { /* it left SQE meanwhile */
+	if (rdma_state(qp) == SP_RDMA_RTS || rdma_state(qp) == SP_RDMA_SQD) { /* it left SQE meanwhile */
 		q->flushing = false;
 		return SP_ISSUE_MORE;
 	}

@@ -217,13 +217,17 @@ static uint32_t rdma_again(struct sp_ctx *c, struct rdma_qp *qp, const struct sp
 			   const struct rdma_request *q)
 {
 	struct rdma_responder *in = &qp->in;
+	uint32_t again;
 
 	c->counters[RDMA_DUPLICATES]++;
 	switch (q->form->kind) {
 	case RDMA_KIND_SEND:
 	case RDMA_KIND_WRITE:
+		again = rdma_again_psn(qp, p->psn);
+		/* One ACK for all that came at once: of the latest, which stands for the others. */
+		if (!in->again_due || rdma_psn_diff(again, in->again_psn) > 0)
+			in->again_psn = again;
 		in->again_due = true;
-		in->again_psn = rdma_again_psn(qp, p->psn);
 		return SP_DONE;
 	case RDMA_KIND_READ:
 		return rdma_again_read(qp, p, q) ? SP_DONE : SP_DROP(RDMA_LOST_RESOURCE);

@@ -91,13 +91,13 @@ void rdma_retry_rnr(struct sp_ctx *c, struct rdma_qp *qp, uint8_t code)
 {
 	struct rdma_sq *q = &qp->sq;
 
-	if (q->at == q->una) /* not sent again yet: the NAK is a repeated one */
+	if (q->rnr_until) /* it waits already: the NAK is a repeated one */
 		return;
 	if (!q->rnrs) {
 		rdma_sq_fail(qp, SP_RDMA_RNR_RETRY_EXC_ERR);
 		return;
 	}
-	q->rnrs -= q->rnrs != RETRY_INFINITE;
+	q->rnrs -= q->rnrs != RETRY_INFINITE && q->at != q->una;
 	q->rnr_until = c->now + rdma_rnr_time[code & 31] * 10 * SP_US;
 	rdma_go_back(c, qp);
 }

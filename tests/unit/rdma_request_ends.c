@@ -121,6 +121,34 @@ TEST(seven_is_infinite)
 	end();
 }
 
+/* What has come from the peer is handed over at once, before anything is sent. */
+static void all_at_once(void)
+{
+	for (unsigned i = 0; i < w->airs; i++)
+		if (w->air[i].used && !w->air[i].to_peer)
+			deliver(&w->air[i]);
+}
+
+/* The sequence NAK has been heeded, but nothing sent, when the next NAK says to wait. */
+TEST(not_ready_behind_what_is_to_be_sent_again)
+{
+	begin_rc();
+	w->mute = true;
+	post_sends(3);
+	run_for(10 * SP_US);
+	CU_ASSERT_EQUAL(w->packets, 3);
+	answer(SP_RC_ACKNOWLEDGE, 78, 0x60, NULL, 0);
+	answer(SP_RC_ACKNOWLEDGE, 79, 0x20 | 10, NULL, 0);
+	all_at_once();
+	run_for(319 * SP_US);
+	CU_ASSERT_EQUAL(w->packets, 3);
+	run_for(2 * SP_US);
+	CU_ASSERT_EQUAL(w->packets, 4);
+	CU_ASSERT_EQUAL(w->done, 2);
+	rdma_sq_reset(&w->c, &w->qp);
+	end();
+}
+
 /* ---- work requests that cannot be ---- */
 /* The third of five requests, which the function has spoiled. */
 static void spoiled(uint8_t op, uint32_t len, void (*spoil)(unsigned i), uint8_t status)
@@ -319,6 +347,27 @@ TEST(unreliable_connection)
 	run_for(10 * SP_US);
 	CU_ASSERT_EQUAL(w->last.status, SP_RDMA_OK);
 	CU_ASSERT_EQUAL(w->done, 4);
+	end();
+}
+
+TEST(who_has_left_sqe_is_not_flushed)
+{
+	begin_type(SP_RDMA_UC);
+	post(SP_RDMA_WR_READ, SP_RDMA_SIGNALED, 10);
+	run_for(SP_US);
+	CU_ASSERT_EQUAL(w->qp.state, SP_RDMA_SQE);
+	w->qp.state = SP_RDMA_RTS;
+	rdma_sq_state(&w->c, &w->qp, SP_RDMA_SQE);
+	w->qp.state = SP_RDMA_SQD;
+	rdma_sq_state(&w->c, &w->qp, SP_RDMA_RTS);
+	post(SP_RDMA_WR_SEND, SP_RDMA_SIGNALED, 10);
+	run_for(10 * SP_US);
+	CU_ASSERT_EQUAL(w->done, 1);
+	w->qp.state = SP_RDMA_RTS;
+	rdma_sq_state(&w->c, &w->qp, SP_RDMA_SQD);
+	run_for(10 * SP_US);
+	CU_ASSERT_EQUAL(w->done, 2);
+	CU_ASSERT_EQUAL(w->last.status, SP_RDMA_OK);
 	end();
 }
 

@@ -310,6 +310,28 @@ RC_TEST(a_duplicate_is_acknowledged_and_not_executed)
 	CU_ASSERT_EQUAL(rn_count("messages"), 2);
 }
 
+RC_TEST(of_duplicates_that_come_at_once_the_latest_is_acknowledged)
+{
+	struct rn_answer a;
+	uint8_t reth[16];
+
+	rn_receive(1, 0, 100);
+	rn_receive(2, 100, 100);
+	rn_reth(reth, RN_VA + 1000, rn_key, 8);
+	send(SP_RC_SEND_ONLY, WAY(0), 4);
+	rn_packet(SP_RC_READ_REQUEST, WAY(1), reth, sizeof(reth), NULL, 0);
+	CU_ASSERT(rn_answered(&a) && a.opcode == SP_RC_READ_RESPONSE_ONLY);
+	ask_send(SP_RC_SEND_ONLY, WAY(2), 4);
+	CU_ASSERT(rn_acked(0x1F, WAY(2)));
+	for (int i = 2; i >= 0; i -= 2) {
+		rn_ack = true;
+		rn_feed(SP_RC_SEND_ONLY, WAY(i), NULL, 0, "1234", 4);
+	}
+	rn_go();
+	CU_ASSERT(rn_acked(0x1F, WAY(2)));
+	CU_ASSERT_EQUAL(rn_count("duplicates"), 2);
+}
+
 RC_TEST(without_a_receive_entry_the_peer_is_told_to_wait)
 {
 	uint8_t ext[20];
