@@ -174,7 +174,7 @@ struct sp_rdma_cm_event {
 	void *user;		     /* of cm, or of the listener */
 	enum sp_cm_event_type type;
 	int status;		   /* -errno, or the reason of a reject */
-	uint32_t qp, psn, qkey;	   /* the peer's */
+	uint32_t qp, psn, qkey;	   /* the peer's; psn: from which on it wants to be sent to */
 	uint8_t peer[16], own[16]; /* IPv4 mapped */
 	uint16_t peer_port, own_port;
 	uint8_t qp_type, responder_resources, initiator_depth, retry_count, rnr_retry_count, srq, path_mtu_code,

@@ -60,13 +60,14 @@ int sp_rdma_prepare(struct sp_rdma_pair *qp, const struct sp_rdma_link *l)
 	return qp && l ? verbs_to_init(qp, l) : -EINVAL;
 }
 
+/* Each message names the PSN that its sender wants to receive first: psn is ours, and we send from the peer's on. */
 static int verbs_to_rtr(struct sp_rdma_pair *qp, const struct sp_rdma_link *l, const struct sp_rdma_cm_event *peer,
-			uint32_t mtu)
+			uint32_t psn, uint32_t mtu)
 {
 	struct sp_rdma_qp_attr attr = {.mask = SP_RDMA_QP_STATE,
 				       .state = SP_RDMA_RTR,
 				       .dest_qp = peer->qp,
-				       .rq_psn = peer->psn,
+				       .rq_psn = psn,
 				       .path_mtu = mtu,
 				       .hop_limit = 64,
 				       .max_dest_rd_atomic = verbs_link_reads(l),
@@ -155,7 +156,7 @@ int sp_rdma_connect(struct sp_rdma_cm *cm, struct sp_rdma_pair *qp, const struct
 	param.to_port = l->port;
 	rc = verbs_to_init(qp, l);
 	if (!rc && qp->type == SP_RDMA_UD) {
-		rc = verbs_to_rtr(qp, l, &(struct sp_rdma_cm_event){.qp = 0}, mtu);
+		rc = verbs_to_rtr(qp, l, &(struct sp_rdma_cm_event){.qp = 0}, 0, mtu);
 		rc = rc ? rc : verbs_to_rts(qp, l, NULL, psn);
 	}
 	rc = rc ? rc : sp_rdma_cm_connect(cm, &param, l->private_data);
@@ -163,8 +164,8 @@ int sp_rdma_connect(struct sp_rdma_cm *cm, struct sp_rdma_pair *qp, const struct
 	rc = rc ? rc : verbs_answer(reply);
 	if (rc || qp->type == SP_RDMA_UD)
 		return rc;
-	rc = verbs_to_rtr(qp, l, reply, mtu);
-	rc = rc ? rc : verbs_to_rts(qp, l, reply, psn);
+	rc = verbs_to_rtr(qp, l, reply, psn, mtu);
+	rc = rc ? rc : verbs_to_rts(qp, l, reply, reply->psn);
 	return rc ? rc : sp_rdma_cm_ready(cm);
 }
 
@@ -181,7 +182,7 @@ int sp_rdma_accept(const struct sp_rdma_cm_event *request, struct sp_rdma_pair *
 	mtu = verbs_mtu(request->path_mtu_code);
 	verbs_param(&param, qp, l, psn, mtu);
 	rc = verbs_to_init(qp, l);
-	rc = rc ? rc : verbs_to_rtr(qp, l, request, mtu);
-	rc = rc ? rc : verbs_to_rts(qp, l, request, psn);
+	rc = rc ? rc : verbs_to_rtr(qp, l, request, psn, mtu);
+	rc = rc ? rc : verbs_to_rts(qp, l, request, request->psn);
 	return rc ? rc : sp_rdma_cm_accept(request->cm, &param, l->private_data);
 }

@@ -304,7 +304,7 @@ struct sp_cm_listen {
 	uint16_t port, reserved; /* 0: the service chooses */
 };
 struct sp_cm_param {
-	uint32_t id, qp, psn, qkey;
+	uint32_t id, qp, psn, qkey; /* psn: from which on the peer is to send */
 	uint8_t to[16], from[16];    /* CONNECT: IPv4 mapped; from zero: the NIC's address */
 	uint16_t to_port, from_port; /* from_port 0: the service chooses */
 	uint8_t type;		     /* enum sp_rdma_qp_type */
@@ -328,7 +328,7 @@ struct sp_cm_event {
 	uint64_t cookie; /* of the id; for REQUEST the listener's */
 	uint32_t id, type;
 	int32_t status;		/* -errno, or the reject reason */
-	uint32_t qp, psn, qkey; /* the peer's */
+	uint32_t qp, psn, qkey; /* the peer's; psn: from which on it wants to be sent to */
 	uint8_t peer[16], own[16];
 	uint16_t peer_port, own_port;
 	uint8_t qp_type, responder_resources, initiator_depth, retry_count, rnr_retry_count, srq, path_mtu_code,

@@ -141,6 +141,7 @@ static int control(struct sp_dev *d, bool service, struct sp_control *c)
 	const struct sp_rdma_keys keys = {0x100, 0x200};
 	const struct sp_rdma_qp made = rdma_f.made.qp ? rdma_f.made : (struct sp_rdma_qp){RDMA_QP, RDMA_WORKER};
 	const struct sp_rdma_qp_attr attr = {.state = SP_RDMA_ERR};
+	struct sp_rdma_qp_attr changed;
 
 	CU_ASSERT_EQUAL(c->context, RDMA_CONTEXT);
 	CU_ASSERT_FATAL(c->in_len <= sizeof(rdma_f.in));
@@ -172,6 +173,13 @@ static int control(struct sp_dev *d, bool service, struct sp_control *c)
 	case SP_RDMA_QP_CREATE:
 		memcpy(&rdma_f.pair, c->in, sizeof(rdma_f.pair));
 		return say(c, &made, sizeof(made));
+	case SP_RDMA_QP_MODIFY:
+		memcpy(&changed, c->in, sizeof(changed));
+		if (changed.mask & SP_RDMA_QP_STATE && changed.state == SP_RDMA_RTR)
+			rdma_f.rtr = changed;
+		if (changed.mask & SP_RDMA_QP_STATE && changed.state == SP_RDMA_RTS)
+			rdma_f.rts = changed;
+		return 0;
 	case SP_RDMA_QP_QUERY:
 		return say(c, &attr, sizeof(attr));
 	default:

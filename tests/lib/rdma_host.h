@@ -39,6 +39,7 @@ extern struct rdma_fake {
 	/* of the latest objects made */
 	struct sp_rdma_cq_create cq;
 	struct sp_rdma_qp_create pair;
+	struct sp_rdma_qp_attr rtr, rts; /* what the latest change to these states has said */
 	struct sp_rdma_srq_create srq;
 	uint32_t slot; /* completions written */
 } rdma_f;

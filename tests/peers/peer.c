@@ -164,7 +164,7 @@ void peer_request(struct peer *p, struct sp_rdma_cm_event *request)
 
 void peer_accept(struct peer_end *e, const struct sp_rdma_cm_event *request)
 {
-	const struct sp_rdma_link link = {.qkey = PEER_QKEY, .reads = 1};
+	const struct sp_rdma_link link = {.qkey = PEER_QKEY, .reads = 1, .timeout = PEER_ACK};
 
 	e->event = *request;
 	e->cm = request->cm;
@@ -173,7 +173,7 @@ void peer_accept(struct peer_end *e, const struct sp_rdma_cm_event *request)
 
 void peer_connect(struct peer_end *e, enum sp_cm_kind kind, const char *address, uint16_t port)
 {
-	struct sp_rdma_link link = {.port = port, .qkey = PEER_QKEY, .reads = 1};
+	struct sp_rdma_link link = {.port = port, .qkey = PEER_QKEY, .reads = 1, .timeout = PEER_ACK};
 
 	peer_address(address, link.to);
 	peer_check("id",

@@ -13,6 +13,7 @@
 #define PEER_TCP   0x0106
 #define PEER_UDP   0x0111
 #define PEER_QKEY  0x01234567u /* Linux's for datagrams */
+#define PEER_ACK   18	       /* an acknowledgement's timeout, 1.1 s: an emulated machine stops for shorter */
 
 struct peer {
 	struct sp_dev *dev;

@@ -114,15 +114,17 @@ void peer_rping_client(struct peer *p, char **words)
 	struct peer_end e;
 	struct info info;
 
-	if (size > MOST)
+	if (!size || size > MOST)
 		peer_fail("size", 0);
 	peer_end_open(p, &e, SP_RDMA_RC, 16);
 	peer_check("preparing", sp_rdma_prepare(e.qp, &(struct sp_rdma_link){.reads = 1}));
 	peer_receive(&e, WORD_IN, sizeof(info));
 	peer_connect(&e, SP_CM_CONNECTED, words[0], (uint16_t)atoi(words[1]));
 	for (unsigned k = 0; k < count; k++) {
-		for (unsigned i = 0; i < size; i++)
-			p->area[DATA + i] = (uint8_t)(i * 7 + k + 1);
+		/* A text: rping's server writes back as far as its first zero. */
+		for (unsigned i = 0; i + 1 < size; i++)
+			p->area[DATA + i] = (uint8_t)(1 + (i * 7 + k) % 255);
+		p->area[DATA + size - 1] = 0;
 		memset(p->area + BACK, 0, size);
 		say(&e, DATA, size);
 		word(&e, &info);

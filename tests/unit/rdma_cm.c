@@ -119,6 +119,7 @@ TEST_BETWEEN(rdma_host_open, rdma_host_shut, connect_moves_the_qp_and_keeps_even
 	nic_event(id, SP_CM_EVENT_RESPONSE, cookie, "yes");
 	CU_ASSERT_EQUAL(sp_rdma_connect(cm, rdma_qp, &link, &event, SP_SEC), 0);
 	CU_ASSERT(event.type == SP_CM_EVENT_RESPONSE && event.private_len == 3 && rdma_f.op == SP_CM_READY);
+	CU_ASSERT(rdma_f.rts.sq_psn == event.psn && event.psn == 0x77 && rdma_f.rtr.rq_psn != event.psn);
 	CU_ASSERT_EQUAL(sp_rdma_notice_take(rdma_r, &n), 1);
 	CU_ASSERT_EQUAL(n.kind, SP_RDMA_NOTICE_CM);
 	CU_ASSERT_EQUAL(sp_rdma_cm_take(rdma_r, &event), 1);
@@ -153,4 +154,6 @@ TEST_BETWEEN(rdma_host_open, rdma_host_shut, accept_answers_with_the_own_qp_and_
 	CU_ASSERT(rdma_f.op == SP_CM_ACCEPT && seen.id == 700 && seen.qp == RDMA_QP && seen.path_mtu_code == 2 &&
 		  seen.private_len == 5);
 	CU_ASSERT_EQUAL(sp_rdma_cm_wait(rdma_r, &event, SP_MS), -ETIMEDOUT);
+	/* A message says with which PSN its sender wants to be sent to, as in Linux. */
+	CU_ASSERT(rdma_f.rts.sq_psn == 0x77 && rdma_f.rtr.rq_psn == seen.psn);
 }
