@@ -10,6 +10,7 @@
 #include "../mem/memory.h"
 #include "../user.h"
 #include "../worker_call.h"
+#include "opened.h"
 
 #include <rte_common.h>
 #include <stdlib.h>
@@ -93,50 +94,10 @@ static struct sp_context *own_context(struct sp_device *d, uint32_t id)
 	return c && c->owner == d->owner ? c : NULL;
 }
 
-/* The list's link to id's entry, or the list's end (*link is NULL). */
-static struct sp_opened **find_opened(struct sp_device *d, uint32_t id)
-{
-	struct sp_opened **at = &d->opened[id & (SP_OPENED_LISTS - 1)];
-
-	while (*at && (*at)->events->id != id)
-		at = &(*at)->next;
-	return at;
-}
-
-static bool has_ended(const struct sp_opened *o)
-{
-	return atomic_load_explicit(&o->events->ended, memory_order_acquire);
-}
-
-/* nic->control is held, here and in remember(). */
-static void forget(struct sp_opened **at)
-{
-	struct sp_opened *o = *at;
-
-	sp_events_release(o->events);
-	*at = o->next;
-	free(o);
-}
-
-static struct sp_opened *remember(struct sp_device *d, struct sp_opened *o, const struct sp_context *c)
-{
-	struct sp_opened **list = &d->opened[c->id & (SP_OPENED_LISTS - 1)];
-
-	for (struct sp_opened **at = list; *at;) /* the application did not open these, and will not close them */
-		if ((*at)->foreign && has_ended(*at))
-			forget(at);
-		else
-			at = &(*at)->next;
-	*o = (struct sp_opened){*list, c->events, c->device != d};
-	sp_events_hold(c->events);
-	*list = o;
-	return o;
-}
-
 /* The event queue of context id. A look-up by an embedding program also remembers contexts that it did not open. */
 static int look_up(struct sp_device *d, uint32_t id, struct sp_event_queue **events)
 {
-	struct sp_opened *o = *find_opened(d, id);
+	struct sp_opened *o = *sp_opened_find(d, id);
 
 	if (!o && !d->owner) {
 		struct sp_opened *new = malloc(sizeof(*new));
@@ -147,7 +108,7 @@ static int look_up(struct sp_device *d, uint32_t id, struct sp_event_queue **eve
 		pthread_mutex_lock(&d->nic->control);
 		c = own_context(d, id);
 		if (c)
-			o = remember(d, new, c);
+			o = sp_opened_remember(d, new, c);
 		pthread_mutex_unlock(&d->nic->control);
 		if (!c)
 			free(new);
@@ -155,7 +116,7 @@ static int look_up(struct sp_device *d, uint32_t id, struct sp_event_queue **eve
 	if (!o)
 		return -ENOENT;
 	*events = o->events;
-	return has_ended(o) ? -ECONNRESET : 0;
+	return sp_opened_ended(o) ? -ECONNRESET : 0;
 }
 
 static int dev_context_open(struct sp_dev *dev, const char *name, const char *handler, const struct sp_setting *setting,
@@ -173,7 +134,7 @@ static int dev_context_open(struct sp_dev *dev, const char *name, const char *ha
 	r = sp_context_add(d->nic, &config, d, &c, error);
 	if (!r) {
 		*id = c->id;
-		remember(d, o, c);
+		sp_opened_remember(d, o, c);
 		if (c->events->lent)
 			d->events = NULL;
 		c->events->lent = false;
@@ -187,7 +148,7 @@ static int dev_context_open(struct sp_dev *dev, const char *name, const char *ha
 static int dev_context_close(struct sp_dev *dev, uint32_t id)
 {
 	struct sp_device *d = device_of(dev);
-	struct sp_opened **at = find_opened(d, id);
+	struct sp_opened **at = sp_opened_find(d, id);
 	struct sp_context *c;
 	int r;
 
@@ -197,7 +158,7 @@ static int dev_context_close(struct sp_dev *dev, uint32_t id)
 	if (c)
 		sp_context_remove(c);
 	if (*at)
-		forget(at);
+		sp_opened_forget(at);
 	pthread_mutex_unlock(&d->nic->control);
 	return r;
 }
@@ -226,21 +187,21 @@ static int dev_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64
 
 struct sp_shm *sp_device_events(struct sp_device *d, uint32_t context)
 {
-	struct sp_opened *o = *find_opened(d, context);
+	struct sp_opened *o = *sp_opened_find(d, context);
 
 	return o ? &o->events->memory : NULL;
 }
 
 struct sp_shm *sp_device_area(struct sp_device *d, uint32_t context)
 {
-	struct sp_opened *o = *find_opened(d, context);
+	struct sp_opened *o = *sp_opened_find(d, context);
 
 	return o && o->events->area ? sp_memory_shared(d->nic, o->events->area->id, d->owner) : NULL;
 }
 
 int sp_device_home(struct sp_device *d, uint32_t context)
 {
-	struct sp_opened *o = *find_opened(d, context);
+	struct sp_opened *o = *sp_opened_find(d, context);
 
 	return o ? o->events->home : -ENOENT;
 }
@@ -299,7 +260,7 @@ static int dev_command_call(struct sp_dev *dev, const struct sp_command *cmd, st
 				    .type = SP_EVENT_RESULT,
 				    .op = cmd->op,
 				    .cookie = cmd->cookie,
-				    .status = *find_opened(d, cmd->context) ? -ECONNRESET : -ENOENT};
+				    .status = *sp_opened_find(d, cmd->context) ? -ECONNRESET : -ENOENT};
 	pthread_mutex_lock(&d->nic->control);
 	c = own_context(d, cmd->context);
 	if (c) {
@@ -317,7 +278,7 @@ static int dev_control(struct sp_dev *dev, bool service, struct sp_control *cont
 {
 	struct sp_device *d = device_of(dev);
 	struct sp_context *c;
-	int r = *find_opened(d, control->context) ? -ECONNRESET : -ENOENT;
+	int r = *sp_opened_find(d, control->context) ? -ECONNRESET : -ENOENT;
 
 	pthread_mutex_lock(&d->nic->control);
 	c = own_context(d, control->context);
@@ -431,7 +392,7 @@ static void dev_close(struct sp_dev *dev)
 			sp_context_remove(nic->context[i]);
 	for (unsigned i = 0; i < SP_OPENED_LISTS; i++)
 		while (d->opened[i])
-			forget(&d->opened[i]);
+			sp_opened_forget(&d->opened[i]);
 	for (struct sp_device **at = &nic->device; *at; at = &(*at)->next)
 		if (*at == d) {
 			__atomic_store_n(at, d->next, __ATOMIC_RELEASE);
