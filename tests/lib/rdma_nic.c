@@ -3,6 +3,7 @@
 
 uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker, rn_type;
 uint32_t rn_cq_log = 4;
+uint32_t rn_mtu = RN_MTU;
 uint8_t *rn_memory;
 sp_time rn_now;
 bool rn_ack, rn_solicited, rn_six, rn_marked_ce;
@@ -136,7 +137,7 @@ void rn_to(uint32_t state)
 				    .qkey = 0x11111111,
 				    .dest_qp = RN_PEER,
 				    .rq_psn = RN_PSN,
-				    .path_mtu = RN_MTU,
+				    .path_mtu = rn_mtu,
 				    .max_rd_atomic = 4,
 				    .max_dest_rd_atomic = 4,
 				    .min_rnr_timer = 14,

@@ -20,6 +20,7 @@
 
 extern uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker;
 extern uint32_t rn_cq_log; /* of the next NIC */
+extern uint32_t rn_mtu;	   /* of the next QP: RN_MTU */
 extern uint8_t *rn_memory;
 extern sp_time rn_now;
 
