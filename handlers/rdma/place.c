@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, where the payload of requests goes. */
+#include "../stream_copy.h"
 #include "place.h"
 #include "cq.h"
 #include "key.h"
@@ -10,13 +11,32 @@ int rdma_receive_take(struct sp_ctx *c, struct rdma_qp *qp)
 	return qp->in.receive.taken ? 1 : rdma_rq_take(c, qp->rq, &qp->in.receive);
 }
 
+/* Whole lines past the caches, but the last bytes by ordinary stores, behind a fence: applications wait for the last
+ * byte of a WRITE, and then read the others. */
+static bool rdma_place_past(struct sp_ctx *c, const struct sp_piece *to, const uint8_t *from)
+{
+	const uint32_t lines = (to->len - 1) / SP_STREAM_LINE * SP_STREAM_LINE;
+	uint8_t *at;
+
+	if (to->len < SP_STREAM_LEAST || to->mem->len < rdma_of(c)->stream_region)
+		return false;
+	at = sp_dma_window(c, to->mem, to->offset, to->len);
+	if (!at || (uintptr_t)at % SP_STREAM_LINE)
+		return false;
+	sp_stream_copy(at, from, lines);
+	sp_stream_fence();
+	memcpy(at + lines, from + lines, to->len - lines);
+	return true;
+}
+
 static int rdma_place(struct sp_ctx *c, const struct rdma_mr *m, uint64_t va, const uint8_t *from, uint32_t len)
 {
 	struct sp_piece piece[SP_RDMA_SEGMENTS];
 	const int n = rdma_mr_pieces(m, va, len, piece, SP_RDMA_SEGMENTS);
 
 	for (int i = 0; i < n; i++) {
-		if (sp_dma_write(c, piece[i].mem, piece[i].offset, from, piece[i].len))
+		if (!rdma_place_past(c, &piece[i], from) &&
+		    sp_dma_write(c, piece[i].mem, piece[i].offset, from, piece[i].len))
 			return -EACCES;
 		from += piece[i].len;
 	}

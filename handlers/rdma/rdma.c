@@ -3,6 +3,7 @@
  * RDMA as verbs have it: RC, UC and UD over RoCEv2. wire/rdma.h has what an application shares with it, docs/rdma.md
  * how they work together. This file has parameters, attach, dispatch and report; state.h lists the others.
  */
+#include "../stream_copy.h"
 #include "ah.h"
 #include "answer.h"
 #include "cq.h"
@@ -81,6 +82,9 @@ static const struct sp_param rdma_params[] = {
 	{"ahs", SP_UINT, "1K", 1, 1 << 16, "Address handles", NULL},
 	{"ecn", SP_BOOL, "no", 0, 0, "Send packets as ECN-capable, and answer marked ones by CNPs", NULL},
 	{"congestion-control", SP_BOOL, "no", 0, 0, "A CNP slows its QP down (DCQCN)", NULL},
+	{"stream-from", SP_UINT, "0", 0, 0,
+	 "Payload goes past the caches to memory regions of so many bytes and more; 0: depends on the machine's caches",
+	 NULL},
 	{"cnp-interval", SP_TIME, "50us", SP_US, SP_SEC, "A QP sends at most one CNP in this time", NULL},
 	RDMA_REQUEST_PARAMS,
 	{NULL, SP_UINT, NULL, 0, 0, NULL, NULL},
@@ -103,6 +107,9 @@ static int rdma_configure(struct sp_ctx *c, uint64_t *area)
 	s->ecn = sp_param_uint(c, "ecn");
 	s->cc = sp_param_uint(c, "congestion-control");
 	s->cnp_interval = sp_param_uint(c, "cnp-interval");
+	s->stream_region = sp_param_uint(c, "stream-from");
+	if (!s->stream_region)
+		s->stream_region = sp_stream_from();
 	return 0;
 }
 

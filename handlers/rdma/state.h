@@ -263,6 +263,7 @@ struct rdma {
 	bool ecn; /* answer marks, and send packets as ECN-capable */
 	bool cc;  /* a CNP slows a QP down */
 	sp_time cnp_interval;
+	uint64_t stream_region; /* payload for regions of that size and more goes past the caches */
 	struct rdma_pd *pd; /* objects with id i are at [i - 1], but for regions */
 	struct rdma_mr *mr;
 	struct rdma_cq *cq;

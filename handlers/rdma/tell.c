@@ -63,19 +63,26 @@ void rdma_teller_forget(struct rdma_teller *t)
 	__atomic_fetch_and(&t->owed, RDMA_OWED_LINKED, __ATOMIC_ACQ_REL);
 }
 
+/* In the order in which they came. The first that finds no room ends it, as the others would find none either: there
+ * may be one for each QP. */
 void rdma_tell_again(struct sp_ctx *c)
 {
 	struct rdma_worker *w = &rdma_of(c)->worker[c->worker];
-	struct rdma_teller *t = w->owed, *next;
+	struct rdma_teller *t;
 
-	w->owed = w->owed_last = NULL;
-	for (; t; t = next) {
-		uint32_t what;
+	while ((t = w->owed)) {
+		struct rdma_teller *const next = t->next; /* before another worker may link it */
+		uint32_t what = __atomic_exchange_n(&t->owed, RDMA_OWED_LINKED, __ATOMIC_ACQ_REL) & ~RDMA_OWED_LINKED;
 
-		next = t->next; /* before another worker may link it */
-		what = __atomic_exchange_n(&t->owed, 0, __ATOMIC_ACQ_REL) & ~RDMA_OWED_LINKED;
 		what = rdma_tell_now(c, t, what);
-		if (what)
-			rdma_tell_later(c, t, what);
+		if (what) {
+			__atomic_fetch_or(&t->owed, what, __ATOMIC_ACQ_REL);
+			sp_timer_arm(c, &w->owed_timer, c->now + RDMA_TELL_AGAIN);
+			return;
+		}
+		what = RDMA_OWED_LINKED;
+		if (__atomic_compare_exchange_n(&t->owed, &what, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			w->owed = next;
 	}
+	w->owed_last = NULL;
 }

@@ -34,6 +34,8 @@ TESTPMD = {"sdr-receive-64", "sdr-chunk-64", "sdr-send-64", "sdr-send-4096", "re
 BRIEF = "--rounds", "1", "--seconds", "0.004"
 PUTS = ["rvma-receive-%d-%d" % (size, boxes) for size in (64, 4096) for boxes in (1, 1000, 1000000)] + [
     "rvma-place-4096-8M", "rvma-place-4096-64M"]
+RDMA = [*("rdma-%s-%s" % (op, size) for size in ("64", "4096", "64K", "1M") for op in ("write", "send")), "rdma-write-4096-64M",
+        *("rdma-qps-%d" % qps for qps in (100, 10000, 100000))]
 LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
 
 
@@ -132,7 +134,7 @@ def programs(*names):
 def list_names_every_case_and_what_it_is_compared_with():
     with Bench("--list") as b:
         out = b.end()
-        for word in LATENCY + RVMA + PUTS + CODES + SDR + ENGINE + list(VIRTUAL) + MEMORY + [
+        for word in LATENCY + RVMA + PUTS + RDMA + CODES + SDR + ENGINE + list(VIRTUAL) + MEMORY + [
                 "ISA-L", "file-veth", "file-vhost", "Unix socket", "UDP", "TCP", "iperf3", "dpdk-testpmd, rxonly", "5tswap"]:
             assert word in out, word
         b.nothing_left()
@@ -330,6 +332,17 @@ def a_put_is_measured_beside_what_rdma_does_in_its_place():
             assert not torn or torn == ["RDMA: last byte polled"] and "adaptive" in case["name"], case
             if "latency" not in case["name"]:  # virtual time: the figures are the network's
                 assert case["value"] <= case["baseline_value"], case
+        b.nothing_left()
+
+
+@rule
+def rdma_takes_every_message_of_each_case():
+    with Bench("--rounds", "1", "--seconds", "0.01", "--filter", "rdma-", "--icrc", "off", "--json") as b:
+        cases = b.figures()
+        assert sorted(c["name"] for c in cases) == sorted(name + ", ICRC off" for name in RDMA), [c["name"] for c in cases]
+        for case in cases:
+            sane(case, "cycles/packet")
+        assert {c["name"]: c["goal"] for c in cases}["rdma-write-64, ICRC off"] == 0.35, cases
         b.nothing_left()
 
 

@@ -416,3 +416,26 @@ TEST(a_marked_packet_is_answered_by_a_cnp_now_and_then)
 	CU_ASSERT_EQUAL(rn_count("cnps_sent"), 2);
 	rn_stop();
 }
+
+/* ---- payload past the caches ---- */
+TEST(payload_that_goes_past_the_caches_is_all_there)
+{
+	static const uint32_t lengths[] = {508, 512, 516, 572, 576, 580, 1020, 1024}, places[] = {64, 4096, 4104, 4159};
+	uint32_t k = 0;
+
+	rn_mtu = 1024;
+	rn_begin("stream-from=1");
+	rn_connect(SP_RDMA_RC);
+	for (unsigned l = 0; l < sizeof(lengths) / sizeof(*lengths); l++)
+		for (unsigned p = 0; p < sizeof(places) / sizeof(*places); p++) {
+			const uint32_t at = places[p], len = lengths[l];
+
+			memset(rn_memory + RN_DATA, 0xEE, 8192);
+			rn_write(SP_RC_WRITE_ONLY, WAY(k++), RN_VA + at, rn_key, len, len);
+			CU_ASSERT(rn_filled(at, 0, len));
+			CU_ASSERT(rn_untouched(at - 64, 64));
+			CU_ASSERT(rn_untouched(at + len, 64));
+		}
+	rn_stop();
+	rn_mtu = RN_MTU;
+}
