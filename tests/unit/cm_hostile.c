@@ -250,14 +250,14 @@ TEST(random_messages_leave_all_in_order)
 }
 
 /* ---- what is too much ---- */
-static uint32_t flood(uint32_t n, bool spread)
+static uint32_t flood_from(uint32_t first, uint32_t n, bool spread)
 {
 	struct sp_cm_mad req = vector(linux_req);
 	uint8_t frame[CM_FRAME], from[16];
 	uint32_t taken = 0;
 
 	memcpy(from, cm_world.nic[CLIENT].ip, 16);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = first; i < first + n; i++) {
 		if (spread) {
 			from[13] = (uint8_t)(i >> 16);
 			from[14] = (uint8_t)(i >> 8);
@@ -273,6 +273,11 @@ static uint32_t flood(uint32_t n, bool spread)
 		taken += cm_world_give(SERVER, frame) == SP_DONE;
 	}
 	return taken;
+}
+
+static uint32_t flood(uint32_t n, bool spread)
+{
+	return flood_from(0, n, spread);
 }
 
 static void forget_frames(void)
@@ -314,6 +319,70 @@ TEST(floods_are_bounded_and_counted)
 	cm_world_run(cm_world.now + 60 * SP_SEC);
 	CU_ASSERT_EQUAL(cm_world.nic[SERVER].paths, 0);
 	cm_world_close();
+}
+
+/* REQs for a service that nobody has, and for one that nobody accepts: as many as one likes, from one address and from
+ * as many as there are. */
+TEST(a_hundred_thousand_requests_cost_a_bounded_number_of_answers_and_ids)
+{
+	for (unsigned how = 0; how < 4; how++) {
+		const bool spread = how & 1, served = how & 2;
+		const uint32_t n = suite_times(served ? 20000 : 100000);
+		const struct cm_nic *server = &cm_world.nic[SERVER];
+		const struct cm *s;
+
+		cm_world_open(1, NULL);
+		s = cm_of(&cm_world.nic[SERVER].c);
+		if (served)
+			listening(SP_CM_CONNECTED, 0);
+		for (uint32_t i = 0; i < n; i += 5000) {
+			flood_from(i, 5000, spread);
+			forget_frames();
+		}
+		CU_ASSERT_TRUE(cm_used(SERVER) <= (served ? 1025 : 0));
+		CU_ASSERT_TRUE(server->paths <= s->peers);
+		CU_ASSERT_TRUE(server->counters[CM_SENT] <= (spread ? n : s->peer_burst + 1));
+		CU_ASSERT_EQUAL(server->taken + server->drops[CM_FLOOD] + server->drops[CM_PEERS] +
+					server->drops[CM_PEER_FULL] + server->drops[CM_BACKLOG],
+				n);
+		CU_ASSERT_EQUAL(server->taken, server->counters[CM_SENT] + (served ? cm_used(SERVER) - 1 : 0));
+		CU_ASSERT_TRUE(spread || server->drops[CM_FLOOD] + s->peer_burst + 1 >= n);
+		whole(SERVER);
+		CU_ASSERT_EQUAL(cm_ask(SERVER, APP, SP_CONTROL_GONE, NULL, 0, NULL, 0), 0);
+		forget_frames();
+		cm_world_run(cm_world.now + 100 * SP_SEC);
+		CU_ASSERT_EQUAL(cm_used(SERVER), 0);
+		cm_world_close();
+	}
+}
+
+/* A REP is rejected, a DREQ answered: once each, and no more than that. All others are dropped. Nothing is kept. */
+TEST_BETWEEN(start, cm_world_close, messages_for_unknown_ids_leave_nothing)
+{
+	struct cm_nic *server = &cm_world.nic[SERVER];
+	uint8_t frame[CM_FRAME];
+
+	for (unsigned attribute = SP_CM_MRA; attribute <= SP_CM_SIDR_REP; attribute++) {
+		const bool answered = attribute == SP_CM_REP || attribute == SP_CM_DREQ;
+		const uint64_t sent = server->counters[CM_SENT], unknown = server->drops[CM_UNKNOWN];
+		struct sp_cm_mad m = {.header = {1, 7, 2, 3}};
+
+		if (attribute == SP_CM_SIDR_REQ)
+			continue;
+		sp_store_be16(m.header.attribute, (uint16_t)attribute);
+		for (uint32_t i = 0; i < 100; i++) {
+			sp_store_be32(m.ids.local_id, 1 + i);
+			sp_store_be32(m.ids.remote_id, 0x1000 + i);
+			m.rep.qp[2] = 9;
+			frame_of(frame, &m);
+			cm_world_give(SERVER, frame);
+		}
+		CU_ASSERT_EQUAL(server->drops[CM_UNKNOWN], unknown + 100);
+		CU_ASSERT_EQUAL(server->counters[CM_SENT], sent + (answered ? 100 : 0));
+		CU_ASSERT_EQUAL(cm_used(SERVER), 0);
+		forget_frames();
+	}
+	CU_ASSERT_PTR_NULL(server->timer ? server->timer->next : NULL); /* the peer's, at most */
 }
 
 /* Who may not have more ids is told so; others still may. */
