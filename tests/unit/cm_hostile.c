@@ -403,6 +403,39 @@ TEST(an_application_has_its_share_of_ids)
 	cm_world_close();
 }
 
+/* Nor does an application speak with all peers that there may be, be it that it asks or that it is asked. */
+TEST(an_application_has_its_share_of_peers)
+{
+	static const char *const few[] = {"peers", "16", "peers-per-application", "10", NULL};
+	uint8_t to[16];
+	uint32_t mine = 0, ids[20];
+
+	cm_world_open(1, few);
+	memcpy(to, cm_world.nic[SERVER].ip, 16);
+	for (unsigned i = 0; i < 20; i++) {
+		ids[i] = (uint32_t)cm_new(CLIENT, APP, SP_CM_CONNECTED);
+		to[15] = (uint8_t)(100 + i % 12); /* some of them twice */
+		mine += !cm_connect_to(CLIENT, APP, ids[i], to, PORT, 100 + i);
+	}
+	CU_ASSERT_EQUAL(mine, 18); /* 10, and 8 of them once more */
+	const uint32_t other = (uint32_t)cm_new(CLIENT, APP + 1, SP_CM_CONNECTED);
+	to[15] = 111;
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP, ids[11], to, PORT, 200), -ENOSPC);
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP + 1, other, to, PORT, 100), 0);
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP, ids[11], to, PORT, 200), 0); /* that one is not its own */
+	cm_with(CLIENT, APP, SP_CM_DESTROY, ids[9]);
+	to[15] = 150;
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP, ids[10], to, PORT, 200), 0);
+	/* Strangers that ask for its service. */
+	listening(SP_CM_CONNECTED, 0);
+	CU_ASSERT_EQUAL(flood(100, true), 10);
+	CU_ASSERT_TRUE(cm_world.nic[SERVER].drops[CM_PEERS] == 90);
+	CU_ASSERT_EQUAL(cm_ask(CLIENT, APP, SP_CONTROL_GONE, NULL, 0, NULL, 0), 0);
+	whole(CLIENT);
+	forget_frames();
+	cm_world_close();
+}
+
 /* A REQ with a QP that the peer knows as another's connection would end that one: the peer takes it for stale. */
 TEST_BETWEEN(start, cm_world_close, an_application_names_its_own_qps_only)
 {
