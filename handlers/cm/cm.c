@@ -58,6 +58,7 @@ static const struct sp_param cm_params[] = {
 	{"ids-per-application", SP_UINT, "2048", 1, 1 << 20, "of them, of one application"},
 	{"applications", SP_UINT, "256", 1, 4096, "that use connection management at once"},
 	{"peers", SP_UINT, "1024", 1, 4096, "addresses that are spoken with at once"},
+	{"peers-per-application", SP_UINT, "768", 1, 4096, "of them, that one application was the first to speak with"},
 	{"peer-pending", SP_UINT, "512", 1, 1 << 20,
 	 "connections of one peer address that applications have not accepted, or that are not established"},
 	{"peer-rate", SP_UINT, "10000", 1, 1000000, "messages a second that are taken from one peer address"},
@@ -83,6 +84,7 @@ static int cm_configure(struct sp_ctx *c, uint64_t *area)
 	s->ids_per_app = (uint32_t)sp_param_uint(c, "ids-per-application");
 	s->apps = (uint32_t)sp_param_uint(c, "applications");
 	s->peers = (uint32_t)sp_param_uint(c, "peers");
+	s->peers_per_app = (uint32_t)sp_param_uint(c, "peers-per-application");
 	s->peer_pending = (uint32_t)sp_param_uint(c, "peer-pending");
 	s->peer_gap = SP_SEC / sp_param_uint(c, "peer-rate");
 	s->peer_burst = (uint32_t)sp_param_uint(c, "peer-burst");

@@ -127,7 +127,7 @@ void cm_app_gone(struct sp_ctx *c, uint32_t context)
 	app->last = &app->first;
 	while (app->list)
 		cm_end(c, app->list);
-	cm_app_free(app);
+	cm_app_free(c, app);
 }
 
 /* ---- time ---- */

@@ -53,6 +53,8 @@ static struct cm_id *cm_admit(struct sp_ctx *c, struct cm_in *m, struct cm_id *l
 
 	if (m->peer->pending >= cm_of(c)->peer_pending)
 		*verdict = SP_DROP(CM_PEER_FULL);
+	else if (!cm_peer_room(c, listener->app, m->peer))
+		*verdict = SP_DROP(CM_PEERS);
 	else if (listener->waiting >= listener->backlog || !(x = cm_id_make(c, listener->app)))
 		*verdict = SP_DROP(CM_BACKLOG);
 	if (!x)

@@ -135,6 +135,8 @@ static int cm_connect(struct sp_ctx *c, struct cm_id *x, struct cm_asked *a)
 	peer = cm_peer_get(c, p->to);
 	if (!peer)
 		return -ENETUNREACH;
+	if (!cm_peer_room(c, x->app, peer))
+		return -ENOSPC;
 	rc = cm_port_bind(c, x, from, p->from_port, true);
 	if (rc)
 		return rc;

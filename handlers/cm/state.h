@@ -93,6 +93,7 @@ struct cm_note {
 
 struct cm_app {
 	uint32_t context, ids, owed; /* owed: events that found no room */
+	uint32_t peers;		     /* that it was the first to speak with */
 	bool used;
 	struct cm_note *first, **last;
 	struct cm_id *list;
@@ -102,6 +103,7 @@ struct cm_peer {
 	uint8_t ip[16];
 	struct sp_path *path;
 	struct cm_peer *next;	/* of the same bucket, or of the free ones */
+	struct cm_app *first;	/* whose id was the first of those that it has; NULL: that one has ended */
 	uint32_t refs, pending; /* refs: ids; pending: of them, passive ones that are not established */
 	sp_time used, rate_at;	/* rate_at: when a full allowance is there again */
 	bool open;
@@ -138,7 +140,7 @@ struct cm_id {
 };
 
 struct cm {
-	uint32_t ids, ids_per_app, apps, peers, peer_pending, peer_burst, retries, ports_from;
+	uint32_t ids, ids_per_app, apps, peers, peers_per_app, peer_pending, peer_burst, retries, ports_from;
 	uint32_t buckets;
 	sp_time peer_gap, retry, accept, timewait, peer_idle;
 	bool selective;

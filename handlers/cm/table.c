@@ -184,8 +184,14 @@ struct cm_app *cm_app_find(struct sp_ctx *c, uint32_t context, bool make)
 	return unused;
 }
 
-void cm_app_free(struct cm_app *app)
+void cm_app_free(struct sp_ctx *c, struct cm_app *app)
 {
+	struct cm *s = cm_of(c);
+
+	/* Ids without an application may still speak with them. */
+	for (uint32_t i = 0; app->peers && i < s->peers; i++)
+		if (s->peer[i].first == app)
+			s->peer[i].first = NULL;
 	app->used = false;
 }
 
@@ -268,10 +274,32 @@ bool cm_peer_allows(struct sp_ctx *c, struct cm_peer *p)
 	return true;
 }
 
+bool cm_peer_room(struct sp_ctx *c, const struct cm_app *app, const struct cm_peer *p)
+{
+	return p->refs || app->peers < cm_of(c)->peers_per_app;
+}
+
 void cm_peer_attach(struct cm_id *x, struct cm_peer *p)
 {
+	if (!p->refs++) {
+		p->first = x->app;
+		x->app->peers++;
+	}
 	x->peer = p;
-	p->refs++;
+}
+
+static void cm_peer_detach(struct sp_ctx *c, struct cm_id *x)
+{
+	struct cm_peer *p = x->peer;
+
+	x->peer = NULL;
+	if (!p)
+		return;
+	p->used = c->now;
+	if (!--p->refs && p->first) {
+		p->first->peers--;
+		p->first = NULL;
+	}
 }
 
 void cm_settle(struct cm_id *x, bool all)
@@ -386,11 +414,7 @@ void cm_id_free(struct sp_ctx *c, struct cm_id *x)
 	cm_qp_leave(c, x);
 	cm_remote_leave(c, x);
 	cm_leave(cm_bucket(c, CM_BY_ID, x->local), x, CM_BY_ID);
-	if (x->peer) {
-		x->peer->refs--;
-		x->peer->used = c->now;
-	}
-	x->peer = NULL;
+	cm_peer_detach(c, x);
 	x->state = CM_FREE;
 	x->chain[CM_BY_ID] = s->free;
 	s->free = x;

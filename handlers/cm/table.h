@@ -24,11 +24,13 @@ void cm_qp_leave(struct sp_ctx *c, struct cm_id *x);
 int cm_port_bind(struct sp_ctx *c, struct cm_id *x, const uint8_t ip[16], uint16_t port, bool share);
 struct cm_id *cm_listener_find(struct sp_ctx *c, uint64_t service, const uint8_t ip[16]);
 struct cm_app *cm_app_find(struct sp_ctx *c, uint32_t context, bool make);
-void cm_app_free(struct cm_app *app);
+void cm_app_free(struct sp_ctx *c, struct cm_app *app);
 /* NULL: there are too many, or no path leads there. */
 struct cm_peer *cm_peer_get(struct sp_ctx *c, const uint8_t ip[16]);
 /* False: it sends too much. */
 bool cm_peer_allows(struct sp_ctx *c, struct cm_peer *p);
+/* The application may speak with this one, too. Ask before cm_peer_attach(). */
+bool cm_peer_room(struct sp_ctx *c, const struct cm_app *app, const struct cm_peer *p);
 void cm_peer_attach(struct cm_id *x, struct cm_peer *p);
 void cm_peers_sweep(struct sp_ctx *c, sp_time idle);
 /* The id no longer waits for its listener's application; `all`: nor for the peer. */

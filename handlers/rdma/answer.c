@@ -20,6 +20,33 @@ static struct rdma_resource *rdma_answer_oldest(struct rdma_qp *qp)
 	return NULL;
 }
 
+void rdma_answer_places(struct rdma_qp *qp, uint32_t n)
+{
+	struct rdma_responder *in = &qp->in;
+	const uint32_t before = qp->attr.max_dest_rd_atomic, kept = before < n ? before : n;
+	struct rdma_resource old[SP_RDMA_READS];
+	bool moved[SP_RDMA_READS] = {false};
+	uint32_t at = kept;
+
+	memcpy(old, in->resource, sizeof(old));
+	for (uint32_t i = 1; i <= kept; i++) { /* the latest is last */
+		const uint32_t from = (in->next - i) % before;
+
+		in->resource[kept - i] = old[from];
+		moved[from] = true;
+	}
+	for (uint32_t i = 0; i < SP_RDMA_READS; i++) {
+		if (moved[i])
+			continue;
+		in->resource[at] = old[i]; /* ports may still have its frames */
+		in->resource[at].kind = RDMA_RESOURCE_NONE;
+		if (old[i].pending)
+			rdma_qp_end_answer(qp, &in->resource[at]);
+		at++;
+	}
+	in->next = kept;
+}
+
 /* ---- ACKs and NAKs ---- */
 static void rdma_aeth(struct sp_aeth *a, uint8_t syndrome, uint32_t msn)
 {

@@ -29,6 +29,9 @@ static inline bool rdma_answer_due(const struct rdma_qp *qp)
 }
 /* Ports have no frames of READ responses any more, and the regions are let go. */
 bool rdma_answer_settled(struct sp_ctx *, struct rdma_qp *);
+/* The peer may have so many READs and ATOMICs under way from now on: what is still to be answered, or may be asked for
+ * again, moves to where it is looked for then. What is too much is forgotten, the oldest first. */
+void rdma_answer_places(struct rdma_qp *, uint32_t n);
 /* A packet was marked by a switch: congestion notification, at most one per interval. */
 void rdma_answer_cnp(struct sp_ctx *, struct rdma_qp *);
 

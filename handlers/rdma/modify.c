@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, states of a QP as an application changes them. IBTA volume 1, 10.3 and 11.2.5.2, tables 94 to 96. */
 #include "modify.h"
+#include "answer.h"
 #include "flow.h"
 #include "qp.h"
 #include "request.h"
@@ -116,8 +117,10 @@ static void rdma_attr_set(struct rdma_qp *qp, const struct sp_rdma_qp_attr *a)
 		to->sq_psn = a->sq_psn;
 	if (m & SP_RDMA_QP_MAX_RD)
 		to->max_rd_atomic = a->max_rd_atomic;
-	if (m & SP_RDMA_QP_MAX_DEST_RD)
+	if (m & SP_RDMA_QP_MAX_DEST_RD) {
+		rdma_answer_places(qp, a->max_dest_rd_atomic);
 		to->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	}
 	if (m & SP_RDMA_QP_MIN_RNR)
 		to->min_rnr_timer = a->min_rnr_timer;
 	if (m & SP_RDMA_QP_TIMEOUT)

@@ -103,7 +103,7 @@ static void check_apps(const struct cm *s)
 
 static void check_peers(const struct cm *s, unsigned nic)
 {
-	uint32_t refs = 0, pending = 0, held = 0, counted = 0, peers = 0;
+	uint32_t refs = 0, pending = 0, held = 0, counted = 0, peers = 0, firsts = 0;
 
 	for (uint32_t i = 0; i < s->ids; i++) {
 		held += s->id[i].state != CM_FREE && s->id[i].peer;
@@ -115,9 +115,15 @@ static void check_peers(const struct cm *s, unsigned nic)
 		peers++;
 		refs += s->peer[i].refs;
 		pending += s->peer[i].pending;
-		PROMISE(s->peer[i].pending <= s->peer_pending);
+		firsts += s->peer[i].first != NULL;
+		PROMISE(s->peer[i].pending <= s->peer_pending && (s->peer[i].refs || !s->peer[i].first));
 	}
-	PROMISE(refs == held && pending == counted && peers == s->peer_count && peers == cm_world.nic[nic].paths);
+	for (uint32_t i = 0; i < s->apps; i++) {
+		PROMISE(!s->app[i].used || s->app[i].peers <= s->peers_per_app);
+		firsts -= s->app[i].used ? s->app[i].peers : 0;
+	}
+	PROMISE(!firsts && refs == held && pending == counted && peers == s->peer_count &&
+		peers == cm_world.nic[nic].paths);
 }
 
 static void check(unsigned nic)
@@ -323,6 +329,8 @@ static void begin(void)
 					  "3",
 					  "peers",
 					  "8",
+					  "peers-per-application",
+					  "5",
 					  "peer-pending",
 					  "12",
 					  "peer-burst",

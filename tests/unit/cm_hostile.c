@@ -250,14 +250,14 @@ TEST(random_messages_leave_all_in_order)
 }
 
 /* ---- what is too much ---- */
-static uint32_t flood(uint32_t n, bool spread)
+static uint32_t flood_from(uint32_t first, uint32_t n, bool spread)
 {
 	struct sp_cm_mad req = vector(linux_req);
 	uint8_t frame[CM_FRAME], from[16];
 	uint32_t taken = 0;
 
 	memcpy(from, cm_world.nic[CLIENT].ip, 16);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = first; i < first + n; i++) {
 		if (spread) {
 			from[13] = (uint8_t)(i >> 16);
 			from[14] = (uint8_t)(i >> 8);
@@ -273,6 +273,11 @@ static uint32_t flood(uint32_t n, bool spread)
 		taken += cm_world_give(SERVER, frame) == SP_DONE;
 	}
 	return taken;
+}
+
+static uint32_t flood(uint32_t n, bool spread)
+{
+	return flood_from(0, n, spread);
 }
 
 static void forget_frames(void)
@@ -316,6 +321,70 @@ TEST(floods_are_bounded_and_counted)
 	cm_world_close();
 }
 
+/* REQs for a service that nobody has, and for one that nobody accepts: as many as one likes, from one address and from
+ * as many as there are. */
+TEST(a_hundred_thousand_requests_cost_a_bounded_number_of_answers_and_ids)
+{
+	for (unsigned how = 0; how < 4; how++) {
+		const bool spread = how & 1, served = how & 2;
+		const uint32_t n = suite_times(served ? 20000 : 100000);
+		const struct cm_nic *server = &cm_world.nic[SERVER];
+		const struct cm *s;
+
+		cm_world_open(1, NULL);
+		s = cm_of(&cm_world.nic[SERVER].c);
+		if (served)
+			listening(SP_CM_CONNECTED, 0);
+		for (uint32_t i = 0; i < n; i += 5000) {
+			flood_from(i, 5000, spread);
+			forget_frames();
+		}
+		CU_ASSERT_TRUE(cm_used(SERVER) <= (served ? 1025 : 0));
+		CU_ASSERT_TRUE(server->paths <= s->peers);
+		CU_ASSERT_TRUE(server->counters[CM_SENT] <= (spread ? n : s->peer_burst + 1));
+		CU_ASSERT_EQUAL(server->taken + server->drops[CM_FLOOD] + server->drops[CM_PEERS] +
+					server->drops[CM_PEER_FULL] + server->drops[CM_BACKLOG],
+				n);
+		CU_ASSERT_EQUAL(server->taken, server->counters[CM_SENT] + (served ? cm_used(SERVER) - 1 : 0));
+		CU_ASSERT_TRUE(spread || server->drops[CM_FLOOD] + s->peer_burst + 1 >= n);
+		whole(SERVER);
+		CU_ASSERT_EQUAL(cm_ask(SERVER, APP, SP_CONTROL_GONE, NULL, 0, NULL, 0), 0);
+		forget_frames();
+		cm_world_run(cm_world.now + 100 * SP_SEC);
+		CU_ASSERT_EQUAL(cm_used(SERVER), 0);
+		cm_world_close();
+	}
+}
+
+/* A REP is rejected, a DREQ answered: once each, and no more than that. All others are dropped. Nothing is kept. */
+TEST_BETWEEN(start, cm_world_close, messages_for_unknown_ids_leave_nothing)
+{
+	struct cm_nic *server = &cm_world.nic[SERVER];
+	uint8_t frame[CM_FRAME];
+
+	for (unsigned attribute = SP_CM_MRA; attribute <= SP_CM_SIDR_REP; attribute++) {
+		const bool answered = attribute == SP_CM_REP || attribute == SP_CM_DREQ;
+		const uint64_t sent = server->counters[CM_SENT], unknown = server->drops[CM_UNKNOWN];
+		struct sp_cm_mad m = {.header = {1, 7, 2, 3}};
+
+		if (attribute == SP_CM_SIDR_REQ)
+			continue;
+		sp_store_be16(m.header.attribute, (uint16_t)attribute);
+		for (uint32_t i = 0; i < 100; i++) {
+			sp_store_be32(m.ids.local_id, 1 + i);
+			sp_store_be32(m.ids.remote_id, 0x1000 + i);
+			m.rep.qp[2] = 9;
+			frame_of(frame, &m);
+			cm_world_give(SERVER, frame);
+		}
+		CU_ASSERT_EQUAL(server->drops[CM_UNKNOWN], unknown + 100);
+		CU_ASSERT_EQUAL(server->counters[CM_SENT], sent + (answered ? 100 : 0));
+		CU_ASSERT_EQUAL(cm_used(SERVER), 0);
+		forget_frames();
+	}
+	CU_ASSERT_PTR_NULL(server->timer ? server->timer->next : NULL); /* the peer's, at most */
+}
+
 /* Who may not have more ids is told so; others still may. */
 TEST(an_application_has_its_share_of_ids)
 {
@@ -331,6 +400,39 @@ TEST(an_application_has_its_share_of_ids)
 	CU_ASSERT_EQUAL(cm_new(SERVER, 3, SP_CM_CONNECTED), -ENOSPC);
 	CU_ASSERT_EQUAL(cm_ask(SERVER, 1, SP_CONTROL_GONE, NULL, 0, NULL, 0), 0);
 	CU_ASSERT_TRUE(cm_new(SERVER, 3, SP_CM_CONNECTED) > 0);
+	cm_world_close();
+}
+
+/* Nor does an application speak with all peers that there may be, be it that it asks or that it is asked. */
+TEST(an_application_has_its_share_of_peers)
+{
+	static const char *const few[] = {"peers", "16", "peers-per-application", "10", NULL};
+	uint8_t to[16];
+	uint32_t mine = 0, ids[20];
+
+	cm_world_open(1, few);
+	memcpy(to, cm_world.nic[SERVER].ip, 16);
+	for (unsigned i = 0; i < 20; i++) {
+		ids[i] = (uint32_t)cm_new(CLIENT, APP, SP_CM_CONNECTED);
+		to[15] = (uint8_t)(100 + i % 12); /* some of them twice */
+		mine += !cm_connect_to(CLIENT, APP, ids[i], to, PORT, 100 + i);
+	}
+	CU_ASSERT_EQUAL(mine, 18); /* 10, and 8 of them once more */
+	const uint32_t other = (uint32_t)cm_new(CLIENT, APP + 1, SP_CM_CONNECTED);
+	to[15] = 111;
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP, ids[11], to, PORT, 200), -ENOSPC);
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP + 1, other, to, PORT, 100), 0);
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP, ids[11], to, PORT, 200), 0); /* that one is not its own */
+	cm_with(CLIENT, APP, SP_CM_DESTROY, ids[9]);
+	to[15] = 150;
+	CU_ASSERT_EQUAL(cm_connect_to(CLIENT, APP, ids[10], to, PORT, 200), 0);
+	/* Strangers that ask for its service. */
+	listening(SP_CM_CONNECTED, 0);
+	CU_ASSERT_EQUAL(flood(100, true), 10);
+	CU_ASSERT_TRUE(cm_world.nic[SERVER].drops[CM_PEERS] == 90);
+	CU_ASSERT_EQUAL(cm_ask(CLIENT, APP, SP_CONTROL_GONE, NULL, 0, NULL, 0), 0);
+	whole(CLIENT);
+	forget_frames();
 	cm_world_close();
 }
 

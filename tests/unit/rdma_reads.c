@@ -144,6 +144,56 @@ RC_TEST(a_read_beyond_the_agreed_number_is_refused)
 	CU_ASSERT_EQUAL(rn_attr().state, SP_RDMA_ERR);
 }
 
+static void agree_on(uint8_t n)
+{
+	const struct sp_rdma_qp_attr a = {.mask = SP_RDMA_QP_MAX_DEST_RD, .max_dest_rd_atomic = n};
+
+	CU_ASSERT_EQUAL(rn_state(SP_RDMA_SQD), 0);
+	CU_ASSERT_EQUAL(rn_modify(&a), 0);
+	CU_ASSERT_EQUAL(rn_state(SP_RDMA_RTS), 0);
+}
+
+/* 3 READs are answered, and 3 are not when the number changes. */
+RC_TEST(the_agreed_number_may_change_while_reads_are_answered)
+{
+	static const uint8_t to[] = {16, 5, 4, 3};
+
+	for (unsigned k = 0; k < sizeof(to); k++) {
+		for (uint32_t i = 0; i < 3; i++)
+			read_of(WAY(i), i * 1000, RN_MTU);
+		for (uint32_t i = 0; i < 3; i++)
+			CU_ASSERT(responses(WAY(i), i * 1000, RN_MTU, i + 1));
+		for (uint32_t i = 0; i < 3; i++)
+			feed_read(WAY(3 + 60 * i), i * 10, 60 * RN_MTU);
+		dut_poll(&dut, rn_now += SP_US);
+		CU_ASSERT_EQUAL(rn_state_of()->in.pending, 3);
+		agree_on(to[k]);
+		rn_go();
+		for (uint32_t i = 0; i < 3; i++)
+			CU_ASSERT(responses(WAY(3 + 60 * i), i * 10, 60 * RN_MTU, 4 + i));
+		CU_ASSERT(rn_silent());
+		read_of(WAY(123), 20, 60 * RN_MTU); /* the latest once more */
+		CU_ASSERT(responses(WAY(123), 20, 60 * RN_MTU, 6));
+		for (uint32_t i = 0; i < to[k]; i++)
+			feed_read(WAY(183 + 60 * i), 0, 60 * RN_MTU);
+		rn_go();
+		for (uint32_t i = 0; i < to[k]; i++)
+			CU_ASSERT(responses(WAY(183 + 60 * i), 0, 60 * RN_MTU, 7 + i));
+		rn_anew();
+	}
+	read_of(WAY(0), 0, RN_MTU);
+	read_of(WAY(1), 0, RN_MTU);
+	agree_on(1);
+	CU_ASSERT(responses(WAY(0), 0, RN_MTU, 1) && responses(WAY(1), 0, RN_MTU, 2));
+	read_of(WAY(0), 0, RN_MTU);
+	CU_ASSERT(rn_silent());
+	read_of(WAY(1), 0, RN_MTU);
+	CU_ASSERT(responses(WAY(1), 0, RN_MTU, 2));
+	agree_on(0);
+	read_of(WAY(2), 0, RN_MTU);
+	CU_ASSERT(rn_acked(0x61, WAY(2)));
+}
+
 static void bad_read(uint64_t va, uint32_t key, uint32_t len, uint8_t syndrome)
 {
 	uint8_t reth[16];
