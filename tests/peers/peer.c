@@ -9,6 +9,7 @@
  *   cm-client ADDRESS PORT CONNECTIONS MESSAGES SIZE       ucmatose -p PORT; MESSAGES 0: cmtime
  *   ud-server PORT MESSAGES SIZE                           udaddy -s ADDRESS -p PORT
  *   ud-client ADDRESS PORT MESSAGES SIZE                   udaddy -p PORT
+ *   pingpong TYPE COUNT SIZE                               ibv_TYPE_pingpong: rc, uc, ud, srq; see pingpong.c
  *   answer                                                 rc_replay.py's Asker; see answer.c
  *
  * A server says "listening PORT" first. The last line is "ok BYTES SECONDS".
@@ -200,13 +201,10 @@ static const struct {
 	int words;
 	void (*run)(struct peer *p, char **words);
 } verbs[] = {
-	{"rping-server", 1, peer_rping_server},
-	{"rping-client", 4, peer_rping_client},
-	{"cm-server", 4, peer_cm_server},
-	{"cm-client", 5, peer_cm_client},
-	{"ud-server", 3, peer_ud_server},
-	{"ud-client", 4, peer_ud_client},
-	{"answer", 0, peer_answer},
+	{"rping-server", 1, peer_rping_server}, {"rping-client", 4, peer_rping_client},
+	{"cm-server", 4, peer_cm_server},	{"cm-client", 5, peer_cm_client},
+	{"ud-server", 3, peer_ud_server},	{"ud-client", 4, peer_ud_client},
+	{"pingpong", 3, peer_pingpong},		{"answer", 0, peer_answer},
 };
 
 int main(int argc, char **argv)

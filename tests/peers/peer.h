@@ -61,6 +61,7 @@ void peer_cm_server(struct peer *p, char **words);
 void peer_cm_client(struct peer *p, char **words);
 void peer_ud_server(struct peer *p, char **words);
 void peer_ud_client(struct peer *p, char **words);
+void peer_pingpong(struct peer *p, char **words);
 void peer_answer(struct peer *p, char **words);
 
 #endif

@@ -7,6 +7,7 @@ says how much, in which time, and what Soft-RoCE counted meanwhile: '# NAME: byt
 import contextlib
 import os
 import re
+import socket
 import sys
 import time
 
@@ -280,6 +281,55 @@ def udaddy_exchanges_datagrams_with_us():
     # Its -p does not work: rdma_listen refuses what comes of it.
     serve("udaddy", "ud-server", "udaddy -s %s -C 10 -S 500" % NIC4, 2 * 10 * 500, 7174, 10, 500)
     connect("to udaddy", "ud-client", "udaddy -C 10 -S 500", 2 * 10 * 500, HOST4, 7174, 10, 500)
+
+
+GID = "%032x" % (0xFFFF << 32 | int.from_bytes(socket.inet_aton(NIC4), "big"))
+# What ibv_srq_pingpong has room for; others exchange one.
+ROOM = {"srq": 256}
+
+
+def texts(kind, qp, psn):
+    """printf's words: what their end wants to read by TCP, in its room."""
+    return "'0000:%06x:%06x:%s\\0'%s" % (qp, psn, GID, " '0000:000000:000000:%032x\\0'" % 0 * (ROOM.get(kind, 1) - 1))
+
+
+def pingpong(kind, size, count, first):
+    """first: ours sends first, as the client. Their TCP ends in the guest; we bring QP numbers to and fro."""
+    guest, house = Bench.both()
+    words = "ibv_%s_pingpong -g %d -n %d -s %d%s" % (kind, guest.gid(HOST4), count, size, " -q 1" if kind == "srq" else "")
+    ours = peer(house, "pingpong", kind, count, size)
+    said = re.fullmatch(r"qp (\d+) (\d+)", ours.line())
+    assert said, ours.stderr()
+    mine = texts(kind, int(said.group(1)), int(said.group(2)))
+    with Measured(guest, "%s_pingpong%s -s %d" % (kind, "" if first else ", theirs first", size), 2 * count * size):
+        guest.run("rm -f /tmp/f /tmp/theirs; mkfifo /tmp/f")
+        if first:
+            theirs = guest.start(words)
+            listening(guest, 18515)
+            exchange = guest.start("(printf '%%b' %s 'done\\0') | nc 127.0.0.1 18515 >/tmp/theirs" % mine)
+        else:
+            exchange = guest.start("exec 3<>/tmp/f; nc -l -p 18515 <&3 >/tmp/theirs")
+            listening(guest, 18515)
+            theirs = guest.start(words + " 127.0.0.1")
+        text = guest.run("for i in $(seq 600); do [ $(stat -c %%s /tmp/theirs) -ge %d ] && break; sleep 0.05; done; cut -c1-50 /tmp/theirs" %
+                         (51 * ROOM.get(kind, 1)), 60)
+        match = re.match(r"[0-9a-f]{4}:([0-9a-f]{6}):([0-9a-f]{6}):", text)
+        assert match, "%r, Linux: %s" % (text, theirs.output)
+        ours.say("%s %s %d %d" % ("first" if first else "second", HOST4, int(match.group(1), 16), int(match.group(2), 16)))
+        assert ours.line() == "ready", ours.stderr()
+        if not first:
+            guest.run("printf '%%b' %s >/tmp/f" % mine)
+        ended(ours)
+        theirs.end(60)
+        exchange.end(60)
+
+
+@rule
+def pingpongs_exchange_messages_with_us():
+    for kind in ("rc", "uc", "srq", "ud"):
+        for first in (True, False):
+            for size in (1000,) if kind == "ud" else (1024, 5000):
+                pingpong(kind, size, 100, first)
 
 
 @rule
