@@ -22,7 +22,8 @@ struct peer {
 	struct sp_mr *memory;
 	struct sp_rdma_mr *mr;
 	uint8_t *area;
-	uint64_t bytes; /* what has been moved, for the last line */
+	uint64_t bytes;	  /* what has been moved, for the last line */
+	uint32_t retries; /* of QPs that have been closed: timeouts and NAKs after which it sent again */
 };
 
 /* A QP with a completion queue of its own. */

@@ -61,8 +61,8 @@ class Bench:
 
     @staticmethod
     def worse(house):
-        """A link that loses, repeats and reorders one frame in a hundred each, each way. The interface at its other end, and
-        the namespace that it is in: DPDK's numbers of packet sockets may clash within one."""
+        """A link that loses, repeats, reorders and corrupts one frame in a hundred each, each way. The interface at its other
+        end, and the namespace that it is in: DPDK's numbers of packet sockets may clash within one."""
         space = Space()
         house.closing.append(space.close)
         net.ip("link", "add", "wire0", "type", "veth", "peer", "name", "nic0", "netns", str(space.pid))
@@ -75,7 +75,7 @@ class Bench:
         up("wire0")
         space.do(lambda: up("nic0"))
         wire = Process([net.SPINDLE, "wire", "af_packet:" + TAP, "af_packet:wire0", "--loss", "0.01", "--duplicate", "0.01",
-                        "--reorder", "0.01", "--reorder-delay", "2ms", "--seed", "7"], env=house.environment())
+                        "--reorder", "0.01", "--reorder-delay", "2ms", "--corrupt", "0.01", "--seed", "7"], env=house.environment())
         house.closing.append(wire.kill)
         assert "ready" in wire.line(), wire.stderr()
         return "nic0", space
@@ -107,7 +107,7 @@ class Measured:
     """with Measured(guest, name, bytes): prints what went through, in which time, at what price."""
 
     def __init__(self, guest, name, size):
-        self.guest, self.name, self.size = guest, name, size
+        self.guest, self.name, self.size, self.ours = guest, name, size, None
 
     def __enter__(self):
         self.before = self.guest.counters()
@@ -121,8 +121,9 @@ class Measured:
         after = self.guest.counters()
         trouble = {k: after[k] - self.before.get(k, 0) for k in TROUBLE if after.get(k, 0) != self.before.get(k, 0)}
         self.retries = trouble.get("completer_retry_err", 0)
-        print("# %s: bytes %d, seconds %.2f, retries %d%s" % (self.name, self.size, seconds, self.retries,
-              "".join("; %s %d" % pair for pair in sorted(trouble.items()))), flush=True)
+        print("# %s: bytes %d, seconds %.2f, retries %d%s%s" % (
+            self.name, self.size, seconds, self.retries, "" if self.ours is None else ", ours %d" % self.ours,
+            "".join("; %s %d" % pair for pair in sorted(trouble.items()))), flush=True)
 
 
 def listening(guest, port, who="netstat -tln"):
@@ -210,9 +211,9 @@ def peer(house, *words):
 
 
 def ended(process, timeout=90):
-    """Bytes that peer.c has counted."""
+    """Retries that peer.c has counted."""
     out = process.end(timeout=timeout)
-    match = re.fullmatch(r"ok (\d+) ([0-9.]+)", out[-1] if out else "")
+    match = re.fullmatch(r"ok \d+ [0-9.]+ (\d+)", out[-1] if out else "")
     assert match, "%r, %s" % (out, process.stderr())
     return int(match.group(1))
 
@@ -225,7 +226,7 @@ def serve(name, what, client, size, *words):
     assert line == "listening %s" % words[0], "%r %s" % (line, process.stderr())
     with Measured(guest, name, size) as m:
         guest.run(client, 90)
-        ended(process)
+        m.ours = ended(process)
     assert Bench.bad or m.retries == 0, "%d retries" % m.retries
 
 
@@ -237,7 +238,7 @@ def connect(name, what, server, size, *words):
         waiting(guest, words[1])
         process = peer(house, what, *words)
         try:
-            ended(process)
+            m.ours = ended(process)
         except AssertionError as error:
             s.kill()
             raise AssertionError("%s\nLinux: %s" % (error, s.output))
@@ -301,7 +302,7 @@ def pingpong(kind, size, count, first):
     said = re.fullmatch(r"qp (\d+) (\d+)", ours.line())
     assert said, ours.stderr()
     mine = texts(kind, int(said.group(1)), int(said.group(2)))
-    with Measured(guest, "%s_pingpong%s -s %d" % (kind, "" if first else ", theirs first", size), 2 * count * size):
+    with Measured(guest, "%s_pingpong%s -s %d" % (kind, "" if first else ", theirs first", size), 2 * count * size) as m:
         guest.run("rm -f /tmp/f /tmp/theirs; mkfifo /tmp/f")
         if first:
             theirs = guest.start(words)
@@ -311,15 +312,15 @@ def pingpong(kind, size, count, first):
             exchange = guest.start("exec 3<>/tmp/f; nc -l -p 18515 <&3 >/tmp/theirs")
             listening(guest, 18515)
             theirs = guest.start(words + " 127.0.0.1")
-        text = guest.run("for i in $(seq 600); do [ $(stat -c %%s /tmp/theirs) -ge %d ] && break; sleep 0.05; done; cut -c1-50 /tmp/theirs" %
-                         (51 * ROOM.get(kind, 1)), 60)
+        text = guest.run("for i in $(seq 600); do [ $(stat -c %%s /tmp/theirs) -ge %d ] && break; sleep 0.05; done; "
+                         "cut -c1-50 /tmp/theirs" % (51 * ROOM.get(kind, 1)), 60)
         match = re.match(r"[0-9a-f]{4}:([0-9a-f]{6}):([0-9a-f]{6}):", text)
         assert match, "%r, Linux: %s" % (text, theirs.output)
         ours.say("%s %s %d %d" % ("first" if first else "second", HOST4, int(match.group(1), 16), int(match.group(2), 16)))
         assert ours.line() == "ready", ours.stderr()
         if not first:
             guest.run("printf '%%b' %s >/tmp/f" % mine)
-        ended(ours)
+        m.ours = ended(ours)
         theirs.end(60)
         exchange.end(60)
 
@@ -361,6 +362,15 @@ def over_a_bad_link_we_ping_rping():
 def over_a_bad_link_messages_come_once():
     with bad_link():
         serve("ucmatose, bad link", "cm-server", "ucmatose -s %s -p 7182 -c 2 -C 100 -S 5000" % NIC4, 2 * 2 * 100 * 5000, 7182, 2, 100, 5000)
+        connect("to ucmatose, bad link", "cm-client", "ucmatose -p 7183 -c 2 -C 100 -S 5000", 2 * 2 * 100 * 5000,
+                HOST4, 7183, 2, 100, 5000)
+
+
+@rule
+def over_a_bad_link_a_pingpong_ends():
+    with bad_link():
+        for first in (True, False):
+            pingpong("rc", 5000, 50, first)
 
 
 # ---- what Linux has answered in captures, from our NIC -----------------------------------------------------------------------
