@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import socket
+import struct
 import sys
 import time
 
@@ -158,12 +159,14 @@ def alone(name, server, client, size, until=listening, port=18515, timeout=90):
 
 @rule
 def the_guest_pings_itself():
-    alone("rping", "rping -s -a %s -C 20 -S 4000 -V" % HOST4, "rping -c -a %s -C 20 -S 4000 -V" % HOST4, 20 * 4000 * 2, waiting, 7174)
+    words = "-a %s -C 20 -S 4000 -V" % HOST4
+    alone("rping", "rping -s " + words, "rping -c " + words, 20 * 4000 * 2, waiting, 7174)
 
 
 @rule
 def the_guest_makes_connections_to_itself():
-    alone("ucmatose", "ucmatose -c 2 -C 50 -S 5000", "ucmatose -s %s -c 2 -C 50 -S 5000" % HOST4, 2 * 2 * 50 * 5000, waiting, 7174)
+    words = "ucmatose -p 7184 -c 2 -C 50 -S 5000"
+    alone("ucmatose", words, words + " -s " + HOST4, 2 * 2 * 50 * 5000, waiting, 7184)
     alone("udaddy", "udaddy -C 10 -S 500", "udaddy -s %s -C 10 -S 500" % HOST4, 2 * 10 * 500, waiting, 7174)
 
 
@@ -331,6 +334,62 @@ def pingpongs_exchange_messages_with_us():
         for first in (True, False):
             for size in (1000,) if kind == "ud" else (1024, 5000):
                 pingpong(kind, size, 100, first)
+
+
+def perftest(program, size, count, more=""):
+    """Linux's client and our QP. Its TCP goes to a server of its kind in the guest, in whose words our QP, key and address stand
+    instead: they are 108 bytes, the first four of which come behind 26 bytes of other things. What our region held and holds."""
+    guest, house = Bench.both()
+    words = "%s -d rxe0 -x %d -n %d -F -m 1024 %s" % (program, guest.gid(HOST4), count, more)
+    address, length = 0x100000000, 1 << 20
+    ours = Answering([net.PROGRAM, "peer", "answer"], env=house.environment())
+    house.closing.append(ours.kill)
+    key = int(ours.ask("region", address, length, 15))
+    with Measured(guest, program, size * count) as m:
+        guest.run("rm -f /tmp/f /tmp/theirs /tmp/mine; mkfifo /tmp/f")
+        server = guest.start(words + " -p 18515")
+        listening(guest, 18515)
+        relay = guest.start("""exec 3<>/tmp/f
+            nc -l -p 18516 <&3 | tee /tmp/theirs | nc 127.0.0.1 18515 | {
+                dd bs=1 count=26
+                for i in 1 2 3 4; do
+                    dd bs=1 count=108 of=/dev/null
+                    until [ -s /tmp/mine ]; do sleep 0.05; done
+                    cat /tmp/mine
+                done
+                cat
+            } 2>/dev/null >&3""")
+        listening(guest, 18516)
+        client = guest.start(words + " -p 18516 127.0.0.1")
+        text = guest.run("for i in $(seq 600); do [ $(stat -c %s /tmp/theirs) -ge 134 ] && break; sleep 0.05; done; "
+                         "dd bs=1 skip=26 count=107 if=/tmp/theirs 2>/dev/null")
+        match = re.match(r"[0-9a-f]{4}:([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):", text)
+        assert match, "%r, Linux: %s" % (text, client.output)
+        depth, qp, psn = (int(match.group(k), 16) for k in (1, 2, 3))
+        mine = "0000:%04x:%06x:%06x:%08x:%016x:%s:%08x:" % (depth, int(ours.ask("ready", HOST4, qp, psn, 1024)), 0, key, address,
+                                                            ":".join(GID[k:k + 2] for k in range(0, 32, 2)), 0)
+        before = ours.ask("load", address, length)
+        guest.run("printf '%s\\0' >/tmp/mine.new; mv /tmp/mine.new /tmp/mine" % mine)
+        client.end(60)
+        server.end(60)
+        relay.end(60)
+        m.ours = int(ours.ask("counts").split()[0])
+    after = ours.ask("load", address, length)
+    ours.end()
+    return bytes.fromhex(before), bytes.fromhex(after)
+
+
+@rule
+def perftest_writes_reads_and_counts_in_our_memory():
+    before, after = perftest("ib_write_bw", 20000, 100, "-s 20000")
+    # Its bytes are random, each message's the same: no block of 64 is still empty, and nothing is behind them.
+    assert all(any(after[k:k + 64]) for k in range(0, 20000 - 64, 64)) and after[24576:] == before[24576:]
+    before, after = perftest("ib_read_bw", 20000, 100, "-s 20000 -o 16")
+    assert before == after
+    before, after = perftest("ib_atomic_bw", 8, 100, "-A FETCH_AND_ADD -o 16")
+    counts = struct.unpack("<%dQ" % (len(after) // 8), after)
+    print("# counted: %s" % [c for c in counts if c][:20])
+    assert sum(counts) == 100, [c for c in counts if c][:20]
 
 
 @rule
