@@ -336,24 +336,29 @@ def pingpongs_exchange_messages_with_us():
                 pingpong(kind, size, 100, first)
 
 
-def perftest(program, size, count, more=""):
+def perftest(program, size, count, more="", receives=False):
     """Linux's client and our QP. Its TCP goes to a server of its kind in the guest, in whose words our QP, key and address stand
-    instead: they are 108 bytes, the first four of which come behind 26 bytes of other things. What our region held and holds."""
+    instead: they are 108 bytes, the first four of which come behind 26 bytes of other things. What our region held and holds.
+    receives: what messages held, and both of Linux's ends are ended, as its server has received nothing."""
     guest, house = Bench.both()
     words = "%s -d rxe0 -x %d -n %d -F -m 1024 %s" % (program, guest.gid(HOST4), count, more)
     address, length = 0x100000000, 1 << 20
     ours = Answering([net.PROGRAM, "peer", "answer"], env=house.environment())
     house.closing.append(ours.kill)
     key = int(ours.ask("region", address, length, 15))
+    for _ in range(count * receives):
+        ours.ask("receive", size)
     with Measured(guest, program, size * count) as m:
         guest.run("rm -f /tmp/f /tmp/theirs /tmp/mine; mkfifo /tmp/f")
         server = guest.start(words + " -p 18515")
         listening(guest, 18515)
         relay = guest.start("""exec 3<>/tmp/f
             nc -l -p 18516 <&3 | tee /tmp/theirs | nc 127.0.0.1 18515 | {
-                dd bs=1 count=26
+                for n in 16 4 4 2; do
+                    dd bs=$n count=1 iflag=fullblock
+                done
                 for i in 1 2 3 4; do
-                    dd bs=1 count=108 of=/dev/null
+                    dd bs=108 count=1 iflag=fullblock of=/dev/null
                     until [ -s /tmp/mine ]; do sleep 0.05; done
                     cat /tmp/mine
                 done
@@ -370,26 +375,27 @@ def perftest(program, size, count, more=""):
                                                             ":".join(GID[k:k + 2] for k in range(0, 32, 2)), 0)
         before = ours.ask("load", address, length)
         guest.run("printf '%s\\0' >/tmp/mine.new; mv /tmp/mine.new /tmp/mine" % mine)
-        client.end(60)
-        server.end(60)
-        relay.end(60)
+        if receives:
+            came = [bytes.fromhex(ours.ask("took").split(" ")[2]) for _ in range(count)]
+        for command in (client, server, relay):
+            command.kill() if receives else command.end(60)
         m.ours = int(ours.ask("counts").split()[0])
     after = ours.ask("load", address, length)
     ours.end()
-    return bytes.fromhex(before), bytes.fromhex(after)
+    return came if receives else (bytes.fromhex(before), bytes.fromhex(after))
 
 
 @rule
-def perftest_writes_reads_and_counts_in_our_memory():
+def perftest_writes_reads_counts_and_sends_to_us():
+    # The bytes of each message are the same random ones: no block of 64 is empty, and nothing is behind them.
     before, after = perftest("ib_write_bw", 20000, 100, "-s 20000")
-    # Its bytes are random, each message's the same: no block of 64 is still empty, and nothing is behind them.
     assert all(any(after[k:k + 64]) for k in range(0, 20000 - 64, 64)) and after[24576:] == before[24576:]
     before, after = perftest("ib_read_bw", 20000, 100, "-s 20000 -o 16")
     assert before == after
-    before, after = perftest("ib_atomic_bw", 8, 100, "-A FETCH_AND_ADD -o 16")
-    counts = struct.unpack("<%dQ" % (len(after) // 8), after)
-    print("# counted: %s" % [c for c in counts if c][:20])
-    assert sum(counts) == 100, [c for c in counts if c][:20]
+    _, after = perftest("ib_atomic_bw", 8, 100, "-A FETCH_AND_ADD -o 16")  # adds 1 to several places
+    assert sum(struct.unpack("<%dQ" % (len(after) // 8), after)) == 100
+    came = perftest("ib_send_bw", 8000, 100, "-s 8000", receives=True)
+    assert len(came[0]) == 8000 and set(came) == {came[0]} and all(any(came[0][k:k + 64]) for k in range(0, 8000 - 64, 64))
 
 
 @rule
