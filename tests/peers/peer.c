@@ -9,9 +9,10 @@
  *   cm-client ADDRESS PORT CONNECTIONS MESSAGES SIZE       ucmatose -p PORT; MESSAGES 0: cmtime
  *   ud-server PORT MESSAGES SIZE                           udaddy -s ADDRESS -p PORT
  *   ud-client ADDRESS PORT MESSAGES SIZE                   udaddy -p PORT
+ *   pingpong TYPE COUNT SIZE                               ibv_TYPE_pingpong: rc, uc, ud, srq; see pingpong.c
  *   answer                                                 rc_replay.py's Asker; see answer.c
  *
- * A server says "listening PORT" first. The last line is "ok BYTES SECONDS".
+ * A server says "listening PORT" first. The last line is "ok BYTES SECONDS RETRIES".
  */
 #include "peer.h"
 
@@ -59,8 +60,11 @@ void peer_end_open(struct peer *p, struct peer_end *e, enum sp_rdma_qp_type type
 
 void peer_end_close(struct peer_end *e)
 {
+	struct sp_rdma_qp_attr attr;
 	int rc;
 
+	peer_check("asking the queue pair", sp_rdma_qp_query(e->qp, &attr));
+	e->peer->retries += attr.retries;
 	if (e->cm)
 		sp_rdma_cm_destroy(e->cm);
 	while ((rc = sp_rdma_qp_destroy(e->qp)) == -EAGAIN)
@@ -200,13 +204,10 @@ static const struct {
 	int words;
 	void (*run)(struct peer *p, char **words);
 } verbs[] = {
-	{"rping-server", 1, peer_rping_server},
-	{"rping-client", 4, peer_rping_client},
-	{"cm-server", 4, peer_cm_server},
-	{"cm-client", 5, peer_cm_client},
-	{"ud-server", 3, peer_ud_server},
-	{"ud-client", 4, peer_ud_client},
-	{"answer", 0, peer_answer},
+	{"rping-server", 1, peer_rping_server}, {"rping-client", 4, peer_rping_client},
+	{"cm-server", 4, peer_cm_server},	{"cm-client", 5, peer_cm_client},
+	{"ud-server", 3, peer_ud_server},	{"ud-client", 4, peer_ud_client},
+	{"pingpong", 3, peer_pingpong},		{"answer", 0, peer_answer},
 };
 
 int main(int argc, char **argv)
@@ -236,7 +237,7 @@ int main(int argc, char **argv)
 	p.area = p.memory->addr;
 	began = sp_clock();
 	verbs[v].run(&p, argv + 3);
-	printf("ok %" PRIu64 " %.3f\n", p.bytes, (double)(sp_clock() - began) / SP_SEC);
+	printf("ok %" PRIu64 " %.3f %" PRIu32 "\n", p.bytes, (double)(sp_clock() - began) / SP_SEC, p.retries);
 	while (sp_rdma_close(p.rdma) == -EAGAIN)
 		sp_progress(p.dev, sp_clock());
 	sp_dev_close(p.dev);

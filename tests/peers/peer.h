@@ -22,7 +22,8 @@ struct peer {
 	struct sp_mr *memory;
 	struct sp_rdma_mr *mr;
 	uint8_t *area;
-	uint64_t bytes; /* what has been moved, for the last line */
+	uint64_t bytes;	  /* what has been moved, for the last line */
+	uint32_t retries; /* of QPs that have been closed: timeouts and NAKs after which it sent again */
 };
 
 /* A QP with a completion queue of its own. */
@@ -61,6 +62,7 @@ void peer_cm_server(struct peer *p, char **words);
 void peer_cm_client(struct peer *p, char **words);
 void peer_ud_server(struct peer *p, char **words);
 void peer_ud_client(struct peer *p, char **words);
+void peer_pingpong(struct peer *p, char **words);
 void peer_answer(struct peer *p, char **words);
 
 #endif

@@ -7,6 +7,8 @@ says how much, in which time, and what Soft-RoCE counted meanwhile: '# NAME: byt
 import contextlib
 import os
 import re
+import socket
+import struct
 import sys
 import time
 
@@ -60,8 +62,8 @@ class Bench:
 
     @staticmethod
     def worse(house):
-        """A link that loses, repeats and reorders one frame in a hundred each, each way. The interface at its other end, and
-        the namespace that it is in: DPDK's numbers of packet sockets may clash within one."""
+        """A link that loses, repeats, reorders and corrupts one frame in a hundred each, each way. The interface at its other
+        end, and the namespace that it is in: DPDK's numbers of packet sockets may clash within one."""
         space = Space()
         house.closing.append(space.close)
         net.ip("link", "add", "wire0", "type", "veth", "peer", "name", "nic0", "netns", str(space.pid))
@@ -74,7 +76,7 @@ class Bench:
         up("wire0")
         space.do(lambda: up("nic0"))
         wire = Process([net.SPINDLE, "wire", "af_packet:" + TAP, "af_packet:wire0", "--loss", "0.01", "--duplicate", "0.01",
-                        "--reorder", "0.01", "--reorder-delay", "2ms", "--seed", "7"], env=house.environment())
+                        "--reorder", "0.01", "--reorder-delay", "2ms", "--corrupt", "0.01", "--seed", "7"], env=house.environment())
         house.closing.append(wire.kill)
         assert "ready" in wire.line(), wire.stderr()
         return "nic0", space
@@ -106,7 +108,7 @@ class Measured:
     """with Measured(guest, name, bytes): prints what went through, in which time, at what price."""
 
     def __init__(self, guest, name, size):
-        self.guest, self.name, self.size = guest, name, size
+        self.guest, self.name, self.size, self.ours = guest, name, size, None
 
     def __enter__(self):
         self.before = self.guest.counters()
@@ -120,8 +122,9 @@ class Measured:
         after = self.guest.counters()
         trouble = {k: after[k] - self.before.get(k, 0) for k in TROUBLE if after.get(k, 0) != self.before.get(k, 0)}
         self.retries = trouble.get("completer_retry_err", 0)
-        print("# %s: bytes %d, seconds %.2f, retries %d%s" % (self.name, self.size, seconds, self.retries,
-              "".join("; %s %d" % pair for pair in sorted(trouble.items()))), flush=True)
+        print("# %s: bytes %d, seconds %.2f, retries %d%s%s" % (
+            self.name, self.size, seconds, self.retries, "" if self.ours is None else ", ours %d" % self.ours,
+            "".join("; %s %d" % pair for pair in sorted(trouble.items()))), flush=True)
 
 
 def listening(guest, port, who="netstat -tln"):
@@ -156,12 +159,14 @@ def alone(name, server, client, size, until=listening, port=18515, timeout=90):
 
 @rule
 def the_guest_pings_itself():
-    alone("rping", "rping -s -a %s -C 20 -S 4000 -V" % HOST4, "rping -c -a %s -C 20 -S 4000 -V" % HOST4, 20 * 4000 * 2, waiting, 7174)
+    words = "-a %s -C 20 -S 4000 -V" % HOST4
+    alone("rping", "rping -s " + words, "rping -c " + words, 20 * 4000 * 2, waiting, 7174)
 
 
 @rule
 def the_guest_makes_connections_to_itself():
-    alone("ucmatose", "ucmatose -c 2 -C 50 -S 5000", "ucmatose -s %s -c 2 -C 50 -S 5000" % HOST4, 2 * 2 * 50 * 5000, waiting, 7174)
+    words = "ucmatose -p 7184 -c 2 -C 50 -S 5000"
+    alone("ucmatose", words, words + " -s " + HOST4, 2 * 2 * 50 * 5000, waiting, 7184)
     alone("udaddy", "udaddy -C 10 -S 500", "udaddy -s %s -C 10 -S 500" % HOST4, 2 * 10 * 500, waiting, 7174)
 
 
@@ -209,9 +214,9 @@ def peer(house, *words):
 
 
 def ended(process, timeout=90):
-    """Bytes that peer.c has counted."""
+    """Retries that peer.c has counted."""
     out = process.end(timeout=timeout)
-    match = re.fullmatch(r"ok (\d+) ([0-9.]+)", out[-1] if out else "")
+    match = re.fullmatch(r"ok \d+ [0-9.]+ (\d+)", out[-1] if out else "")
     assert match, "%r, %s" % (out, process.stderr())
     return int(match.group(1))
 
@@ -224,7 +229,7 @@ def serve(name, what, client, size, *words):
     assert line == "listening %s" % words[0], "%r %s" % (line, process.stderr())
     with Measured(guest, name, size) as m:
         guest.run(client, 90)
-        ended(process)
+        m.ours = ended(process)
     assert Bench.bad or m.retries == 0, "%d retries" % m.retries
 
 
@@ -236,7 +241,7 @@ def connect(name, what, server, size, *words):
         waiting(guest, words[1])
         process = peer(house, what, *words)
         try:
-            ended(process)
+            m.ours = ended(process)
         except AssertionError as error:
             s.kill()
             raise AssertionError("%s\nLinux: %s" % (error, s.output))
@@ -282,6 +287,117 @@ def udaddy_exchanges_datagrams_with_us():
     connect("to udaddy", "ud-client", "udaddy -C 10 -S 500", 2 * 10 * 500, HOST4, 7174, 10, 500)
 
 
+GID = "%032x" % (0xFFFF << 32 | int.from_bytes(socket.inet_aton(NIC4), "big"))
+# What ibv_srq_pingpong has room for; others exchange one.
+ROOM = {"srq": 256}
+
+
+def texts(kind, qp, psn):
+    """printf's words: what their end wants to read by TCP, in its room."""
+    return "'0000:%06x:%06x:%s\\0'%s" % (qp, psn, GID, " '0000:000000:000000:%032x\\0'" % 0 * (ROOM.get(kind, 1) - 1))
+
+
+def pingpong(kind, size, count, first):
+    """first: ours sends first, as the client. Their TCP ends in the guest; we bring QP numbers to and fro."""
+    guest, house = Bench.both()
+    words = "ibv_%s_pingpong -g %d -n %d -s %d%s" % (kind, guest.gid(HOST4), count, size, " -q 1" if kind == "srq" else "")
+    ours = peer(house, "pingpong", kind, count, size)
+    said = re.fullmatch(r"qp (\d+) (\d+)", ours.line())
+    assert said, ours.stderr()
+    mine = texts(kind, int(said.group(1)), int(said.group(2)))
+    with Measured(guest, "%s_pingpong%s -s %d" % (kind, "" if first else ", theirs first", size), 2 * count * size) as m:
+        guest.run("rm -f /tmp/f /tmp/theirs; mkfifo /tmp/f")
+        if first:
+            theirs = guest.start(words)
+            listening(guest, 18515)
+            exchange = guest.start("(printf '%%b' %s 'done\\0') | nc 127.0.0.1 18515 >/tmp/theirs" % mine)
+        else:
+            exchange = guest.start("exec 3<>/tmp/f; nc -l -p 18515 <&3 >/tmp/theirs")
+            listening(guest, 18515)
+            theirs = guest.start(words + " 127.0.0.1")
+        text = guest.run("for i in $(seq 600); do [ $(stat -c %%s /tmp/theirs) -ge %d ] && break; sleep 0.05; done; "
+                         "cut -c1-50 /tmp/theirs" % (51 * ROOM.get(kind, 1)), 60)
+        match = re.match(r"[0-9a-f]{4}:([0-9a-f]{6}):([0-9a-f]{6}):", text)
+        assert match, "%r, Linux: %s" % (text, theirs.output)
+        ours.say("%s %s %d %d" % ("first" if first else "second", HOST4, int(match.group(1), 16), int(match.group(2), 16)))
+        assert ours.line() == "ready", ours.stderr()
+        if not first:
+            guest.run("printf '%%b' %s >/tmp/f" % mine)
+        m.ours = ended(ours)
+        theirs.end(60)
+        exchange.end(60)
+
+
+@rule
+def pingpongs_exchange_messages_with_us():
+    for kind in ("rc", "uc", "srq", "ud"):
+        for first in (True, False):
+            for size in (1000,) if kind == "ud" else (1024, 5000):
+                pingpong(kind, size, 100, first)
+
+
+def perftest(program, size, count, more="", receives=False):
+    """Linux's client and our QP. Its TCP goes to a server of its kind in the guest, in whose words our QP, key and address stand
+    instead: they are 108 bytes, the first four of which come behind 26 bytes of other things. What our region held and holds.
+    receives: what messages held, and both of Linux's ends are ended, as its server has received nothing."""
+    guest, house = Bench.both()
+    words = "%s -d rxe0 -x %d -n %d -F -m 1024 %s" % (program, guest.gid(HOST4), count, more)
+    address, length = 0x100000000, 1 << 20
+    ours = Answering([net.PROGRAM, "peer", "answer"], env=house.environment())
+    house.closing.append(ours.kill)
+    key = int(ours.ask("region", address, length, 15))
+    for _ in range(count * receives):
+        ours.ask("receive", size)
+    with Measured(guest, program, size * count) as m:
+        guest.run("rm -f /tmp/f /tmp/theirs /tmp/mine; mkfifo /tmp/f")
+        server = guest.start(words + " -p 18515")
+        listening(guest, 18515)
+        relay = guest.start("""exec 3<>/tmp/f
+            nc -l -p 18516 <&3 | tee /tmp/theirs | nc 127.0.0.1 18515 | {
+                for n in 16 4 4 2; do
+                    dd bs=$n count=1 iflag=fullblock
+                done
+                for i in 1 2 3 4; do
+                    dd bs=108 count=1 iflag=fullblock of=/dev/null
+                    until [ -s /tmp/mine ]; do sleep 0.05; done
+                    cat /tmp/mine
+                done
+                cat
+            } 2>/dev/null >&3""")
+        listening(guest, 18516)
+        client = guest.start(words + " -p 18516 127.0.0.1")
+        text = guest.run("for i in $(seq 600); do [ $(stat -c %s /tmp/theirs) -ge 134 ] && break; sleep 0.05; done; "
+                         "dd bs=1 skip=26 count=107 if=/tmp/theirs 2>/dev/null")
+        match = re.match(r"[0-9a-f]{4}:([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):", text)
+        assert match, "%r, Linux: %s" % (text, client.output)
+        depth, qp, psn = (int(match.group(k), 16) for k in (1, 2, 3))
+        mine = "0000:%04x:%06x:%06x:%08x:%016x:%s:%08x:" % (depth, int(ours.ask("ready", HOST4, qp, psn, 1024)), 0, key, address,
+                                                            ":".join(GID[k:k + 2] for k in range(0, 32, 2)), 0)
+        before = ours.ask("load", address, length)
+        guest.run("printf '%s\\0' >/tmp/mine.new; mv /tmp/mine.new /tmp/mine" % mine)
+        if receives:
+            came = [bytes.fromhex(ours.ask("took").split(" ")[2]) for _ in range(count)]
+        for command in (client, server, relay):
+            command.kill() if receives else command.end(60)
+        m.ours = int(ours.ask("counts").split()[0])
+    after = ours.ask("load", address, length)
+    ours.end()
+    return came if receives else (bytes.fromhex(before), bytes.fromhex(after))
+
+
+@rule
+def perftest_writes_reads_counts_and_sends_to_us():
+    # The bytes of each message are the same random ones: no block of 64 is empty, and nothing is behind them.
+    before, after = perftest("ib_write_bw", 20000, 100, "-s 20000")
+    assert all(any(after[k:k + 64]) for k in range(0, 20000 - 64, 64)) and after[24576:] == before[24576:]
+    before, after = perftest("ib_read_bw", 20000, 100, "-s 20000 -o 16")
+    assert before == after
+    _, after = perftest("ib_atomic_bw", 8, 100, "-A FETCH_AND_ADD -o 16")  # adds 1 to several places
+    assert sum(struct.unpack("<%dQ" % (len(after) // 8), after)) == 100
+    came = perftest("ib_send_bw", 8000, 100, "-s 8000", receives=True)
+    assert len(came[0]) == 8000 and set(came) == {came[0]} and all(any(came[0][k:k + 64]) for k in range(0, 8000 - 64, 64))
+
+
 @rule
 def cmtime_makes_many_connections():
     serve("cmtime -c 50", "cm-server", "cmtime -s %s -p 7186 -c 50" % NIC4, 0, 7186, 50, 0, 0)
@@ -311,6 +427,15 @@ def over_a_bad_link_we_ping_rping():
 def over_a_bad_link_messages_come_once():
     with bad_link():
         serve("ucmatose, bad link", "cm-server", "ucmatose -s %s -p 7182 -c 2 -C 100 -S 5000" % NIC4, 2 * 2 * 100 * 5000, 7182, 2, 100, 5000)
+        connect("to ucmatose, bad link", "cm-client", "ucmatose -p 7183 -c 2 -C 100 -S 5000", 2 * 2 * 100 * 5000,
+                HOST4, 7183, 2, 100, 5000)
+
+
+@rule
+def over_a_bad_link_a_pingpong_ends():
+    with bad_link():
+        for first in (True, False):
+            pingpong("rc", 5000, 50, first)
 
 
 # ---- what Linux has answered in captures, from our NIC -----------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include "peer.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static bool another(struct peer_end *e)
 	const sp_time end = sp_clock() + PEER_LIMIT;
 	struct sp_rdma_cm_event event;
 
-	while (sp_clock() < end) {
+	while (!e->came && sp_clock() < end) { /* it may have come before the acknowledgement of what it answers */
 		struct sp_rdma_wc wc;
 		const int n = sp_rdma_poll_cq(e->cq, &wc, 1);
 
@@ -78,7 +79,9 @@ static bool another(struct peer_end *e)
 		if (!n)
 			sp_rdma_cq_wait(e->cq, 20 * SP_MS);
 	}
-	peer_fail("waiting for rping", -110);
+	if (!e->came)
+		peer_fail("waiting for rping", -ETIMEDOUT);
+	return true;
 }
 
 void peer_rping_server(struct peer *p, char **words)
