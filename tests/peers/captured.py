@@ -76,7 +76,7 @@ def answered(nic, flow):
     plan, six = flow.plan(), len(flow.src) == 16
     nic.out, nic.received = [], []
     keys = {r["rkey"]: int(nic.ask("key", r["va"], r["len"], r["access"])[0][0], 16) for r in plan["regions"]}
-    for request in flow.requests: # nothing to write needs no key
+    for request in flow.requests:  # nothing to write needs no key
         keys.setdefault(request.ext.get("rkey"), 0)
     # A capture that begins within a connection has an MSN that a new QP cannot have.
     qp = int(nic.ask("qp", plan["psn"], plan["mtu"], plan["back"], int(six))[0][0], 16)
@@ -100,7 +100,7 @@ def answered(nic, flow):
     want = [["%x" % (len(r["data"]) // 2), "%x" % (r["imm"] or 0)] + (["-"] if r["write"] else [r["data"]] if r["data"] else [])
             for r in plan["receives"]]
     for a, b in zip(got, want):
-        if a[b[-1] == "-":] != b[b[-1] == "-":]: # of a WRITE, the plan has no length
+        if a[b[-1] == "-":] != b[b[-1] == "-":]:  # of a WRITE, the plan has no length
             wrong = wrong or "a receive has %s, not %s" % (a, b)
     if len(got) != len(want):
         wrong = wrong or "%d receives, not %d" % (len(got), len(want))
