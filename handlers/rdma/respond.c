@@ -67,7 +67,8 @@ static void rdma_advance(struct rdma_qp *qp, const struct sp_packet *p, uint32_t
 	}
 }
 
-/* The slot for a new READ or ATOMIC; NULL: the peer has more of them under way than agreed. */
+/* The slot for a new READ or ATOMIC; NULL: the peer has more of them under way than agreed. A duplicate there is
+ * answered no further: it was late, as the peer has got the answer, or it would not ask for more. */
 static struct rdma_resource *rdma_resource_next(struct rdma_qp *qp)
 {
 	struct rdma_responder *in = &qp->in;
@@ -76,6 +77,8 @@ static struct rdma_resource *rdma_resource_next(struct rdma_qp *qp)
 	if (!qp->attr.max_dest_rd_atomic)
 		return NULL;
 	r = &in->resource[in->next % qp->attr.max_dest_rd_atomic];
+	if (r->pending && r->answered)
+		rdma_qp_end_answer(qp, r);
 	return r->pending ? NULL : r;
 }
 
@@ -92,6 +95,7 @@ static void rdma_resource_accept(struct rdma_qp *qp, struct rdma_resource *r, ui
 	r->at = 0;
 	r->end = r->len;
 	r->pending = r->first_due = true;
+	r->answered = false;
 	in->pending++;
 	in->next++;
 	in->psn = rdma_psn(in->psn + psns);

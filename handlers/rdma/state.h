@@ -184,6 +184,7 @@ struct rdma_resource {
 	uint8_t kind;
 	bool pending;	/* responses are still to be sent */
 	bool first_due; /* the next response is the first of an answer */
+	bool answered;	/* all responses have been sent: if they are pending, then to a duplicate */
 };
 
 enum rdma_message { RDMA_MESSAGE_NONE, RDMA_MESSAGE_SEND, RDMA_MESSAGE_WRITE };

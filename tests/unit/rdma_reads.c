@@ -154,6 +154,28 @@ static void bad_read(uint64_t va, uint32_t key, uint32_t len, uint8_t syndrome)
 	CU_ASSERT_EQUAL(rn_attr().state, SP_RDMA_ERR);
 }
 
+/* A peer that was impatient: the answer has come after all, so it goes on, and has not more under way than agreed. */
+RC_TEST(a_duplicate_gives_way_to_the_next_request)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		read_of(WAY(i), 0, 8);
+		CU_ASSERT(responses(WAY(i), 0, 8, i + 1));
+	}
+	feed_read(WAY(0), 0, 8);
+	feed_read(WAY(4), 100, 8);
+	rn_go();
+	CU_ASSERT(responses(WAY(4), 100, 8, 5));
+	CU_ASSERT(rn_silent());
+	CU_ASSERT_EQUAL(rn_attr().state, SP_RDMA_RTS);
+	/* ... but five new ones at once are too many. */
+	for (uint32_t i = 0; i < 5; i++)
+		feed_read(WAY(5 + i), 0, 8);
+	rn_go();
+	for (uint32_t i = 0; i < 4; i++)
+		CU_ASSERT(responses(WAY(5 + i), 0, 8, 6 + i));
+	CU_ASSERT(rn_acked(0x61, WAY(9)));
+}
+
 TEST(a_read_reads_nothing_beyond_a_region)
 {
 	for (unsigned i = 0; i < 5; i++) {
