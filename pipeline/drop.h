@@ -26,8 +26,9 @@
 	X(WRONG_SOURCE, "wrong-source")		  /* RoCE from another address than the connected peer's */            \
 	X(NO_MATCH, "no-match")			  /* for no context, and no exception port */                          \
 	X(EXCEPTION_FULL, "exception-full")	  /* the exception port's queue is full */                             \
-	X(CONTEXT_CLOSED, "context-closed")	  /* the context went away while the packet was parked */              \
-	X(HANDOVER_FULL, "handover-full")	  /* the ring to the owning worker is full */                          \
+	X(EXCEPTION_MTU, "exception-mtu")   /* larger than the exception port carries: put together on the way */      \
+	X(CONTEXT_CLOSED, "context-closed") /* the context went away while the packet was parked */                    \
+	X(HANDOVER_FULL, "handover-full")   /* the ring to the owning worker is full */                                \
 	/* messages */                                                                                                 \
 	X(HEADER_BUSY, "header-busy") /* another worker runs the header handler, and the parking list is full */       \
 	X(MESSAGE_TABLE_FULL, "message-table-full")                                                                    \

@@ -94,6 +94,7 @@ static int open_port(struct sp_nic *nic, struct sp_error *error)
 	const int r = sp_port_open(nic->exception, &nic->config.exception, nic, nic->workers, error);
 
 	nic->has_exception = !r;
+	nic->exception_most = nic->exception->ops ? UINT32_MAX : SP_PORT_FRAME(nic->config.mtu);
 	if (!r && nic->config.exception_address && !sp_port_kernel(nic->exception).tap)
 		return sp_error_set(error, ENOTSUP, "exception-address",
 				    "exception-address = yes needs exception = tap:NAME, not %s",

@@ -33,7 +33,8 @@ class Shared(World):
     def __init__(self, dropping=True):
         super().__init__()
         net.need_tap()
-        self.space.do(lambda: ip("link", "set", "nic0", "arp", "on"))
+        # with the NIC's MAC, too: by another one it would not take what is for the NIC
+        self.space.do(lambda: ip("link", "set", "nic0", "address", NIC_MAC, "arp", "on"))
         if dropping:
             self.tc("qdisc", "add", "dev", "nic0", "clsact")
             self.tc("filter", "add", "dev", "nic0", "ingress", *DROP)
@@ -220,6 +221,19 @@ def drained(s, reply):
         data = data[20:] if reply == 0 else data
         if data[0] == reply and data[4:6] == b"\x53\x51":
             yield struct.unpack(">H", data[6:8])[0]
+
+
+@rule
+def what_is_larger_than_the_mtu_is_dropped_by_name_and_blocks_nothing():
+    """Two fragments make a datagram of 1600 bytes, on af_packet before the NIC sees it: net_tap would wait with it for ever."""
+    with Shared() as w:
+        nic = w.start()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            for _ in range(3):
+                s.sendto(b"b" * 1600, (NIC4, 9))
+        tcp_both_ways(w.space, NIC4, 1 << 18)
+        drops = nic.stop()["drops"]
+        assert drops == {"exception-mtu": 3}, drops
 
 
 # ---- RoCE ----------------------------------------------------------------------------------------------------------------
