@@ -22,11 +22,13 @@
 	X(BAD_QP, "bad-qp")			  /* QP number 0, 1 or 0xFFFFFF, or one that no context has */         \
 	X(WRONG_VLAN, "wrong-vlan")		  /* not of the NIC's VLAN, and no exception port */                   \
 	X(WRONG_DESTINATION, "wrong-destination") /* RoCE for an address that is not the NIC's */                      \
+	X(ROCE_FRAGMENT, "roce-fragment")	  /* RoCE for the NIC in a fragment, or behind extension headers */    \
 	X(WRONG_SOURCE, "wrong-source")		  /* RoCE from another address than the connected peer's */            \
 	X(NO_MATCH, "no-match")			  /* for no context, and no exception port */                          \
 	X(EXCEPTION_FULL, "exception-full")	  /* the exception port's queue is full */                             \
-	X(CONTEXT_CLOSED, "context-closed")	  /* the context went away while the packet was parked */              \
-	X(HANDOVER_FULL, "handover-full")	  /* the ring to the owning worker is full */                          \
+	X(EXCEPTION_MTU, "exception-mtu")   /* larger than the exception port carries: put together on the way */      \
+	X(CONTEXT_CLOSED, "context-closed") /* the context went away while the packet was parked */                    \
+	X(HANDOVER_FULL, "handover-full")   /* the ring to the owning worker is full */                                \
 	/* messages */                                                                                                 \
 	X(HEADER_BUSY, "header-busy") /* another worker runs the header handler, and the parking list is full */       \
 	X(MESSAGE_TABLE_FULL, "message-table-full")                                                                    \

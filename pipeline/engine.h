@@ -30,6 +30,7 @@ struct sp_nic {
 	unsigned ports;
 	struct sp_port *exception;
 	bool has_exception;
+	uint32_t exception_most; /* bytes of a frame for it */
 	struct sp_qp_table *qps;
 	struct sp_rule *_Atomic rule[2][SP_MAX_RULES]; /* in order; NULL past the last; [shared] */
 	/* Bit 0: which of the two lists is current (removing a rule switches lists); bits above: number of changes.

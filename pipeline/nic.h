@@ -116,6 +116,9 @@ struct sp_nic_config {
 	unsigned ports;
 	struct sp_port_config exception; /* none when both members are NULL. Its packets leave by the port where the
 					    destination MAC was last seen, else by port 0 */
+	bool exception_address;		 /* the exception port, a TAP, gets the MAC and the addresses of port 0 */
+	const char *exception_netns;	 /* the TAP is made in this network namespace, a name or a path; NULL: in the
+					    process's own */
 	struct sp_neighbour_config neighbour[SP_MAX_STATIC];
 	unsigned neighbours;
 	bool any_source;       /* replay: contexts take packets from any source address */

@@ -12,6 +12,7 @@
 #include "mem/memory.h"
 #include "exec/measure.h"
 #include "tx/neighbour.h"
+#include "ports/identity.h"
 #include "ports/port.h"
 #include "process.h"
 #include "user.h"
@@ -191,13 +192,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		sp_error_set(error, -r, "", "no random numbers: %s", strerror(-r));
 		goto fail;
 	}
-	if (nic->config.exception.device || nic->config.exception.ops) {
-		r = sp_port_open(nic->exception, &nic->config.exception, nic, nic->workers, error);
-		if (r)
-			goto fail;
-		nic->has_exception = true;
-	}
-	r = sp_ports_check(nic, error);
+	r = sp_identity_open(nic, error);
 	if (r)
 		goto fail;
 	r = sp_neighbours_create(&nic->config, &nic->routes, &nic->neighbours);

@@ -14,7 +14,9 @@
 #include "../../pipeline/value.h"
 #include "../../handlers/spindle-handler.h"
 #include "../../pipeline/config/config.h"
+#include "../../pipeline/ports/identity.h"
 #include "../../pipeline/ports/kernel.h"
+#include "../../pipeline/ports/netlink.h"
 #include "../../pipeline/ports/vdev.h"
 #include "finding.h"
 
@@ -276,6 +278,27 @@ static void check_addresses(struct doctor *d, const struct sp_nic_config *nic)
 			   "the NIC has none: no RoCE packet is for it");
 }
 
+/* The kernel behind the exception port is to have the NIC's addresses: it must not see what the ports receive. */
+static void check_identity(struct doctor *d, const struct sp_nic_config *nic)
+{
+	struct sp_vdev_spec spec;
+	struct sp_kernel_interface interface;
+	char recipe[SP_IDENTITY_RECIPE];
+
+	for (unsigned i = 0; nic->exception_address && !nic->exception_netns && i < nic->ports; i++) {
+		const char *name = sp_vdev_parse(nic->port[i].device, &spec, NULL) ? NULL : sp_vdev_interface(&spec);
+
+		if (!name || spec.kind == SP_VDEV_TAP || sp_kernel_interface(name, &interface))
+			continue;
+		if (sp_netlink_drops_ingress(interface.index) > 0)
+			doctor_say(d, FINE, "exception-address", NULL, "the kernel does not see what %s receives",
+				   name);
+		else
+			doctor_say(d, PROBLEM, "exception-address", sp_identity_recipe(name, recipe, sizeof(recipe)),
+				   "the kernel would answer for the NIC's addresses by %s, too", name);
+	}
+}
+
 static void check_context(struct doctor *d, const struct sp_config *config, const struct sp_config_section *section,
 			  uint32_t mtu)
 {
@@ -330,6 +353,7 @@ void doctor_config(struct doctor *d)
 	doctor_say(d, FINE, "configuration", NULL, "%s: %zu section%s", config->file, config->sections,
 		   config->sections == 1 ? "" : "s");
 	check_addresses(d, &nic);
+	check_identity(d, &nic);
 	for (unsigned i = 0; i < nic.ports; i++)
 		check_port(d, nic.port[i].device, nic.workers ? nic.workers : 1, mtu);
 	if (nic.exception.device)

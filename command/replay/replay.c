@@ -148,6 +148,8 @@ static int ports_set(struct replay *r)
 	nic->gateway6_port = 0;
 	if (nic->exception.device)
 		nic->exception = (struct sp_port_config){.ops = &sp_pcap_ops, .ops_arg = &r->sink};
+	nic->exception_address = false;
+	nic->exception_netns = NULL;
 	nic->any_source = true;
 	return r->linked ? replay_link_open(r, nic->workers ? nic->workers : 1, &nic->port[0]) : 0;
 }

@@ -208,6 +208,24 @@ static int set_exception(struct sp_config_target *t)
 	return device(t, &t->nic->exception);
 }
 
+static int set_exception_address(struct sp_config_target *t)
+{
+	uint64_t on;
+
+	if (sp_parse_bool(t->key->value, &on))
+		return sp_config_refuse(t, "'%.40s' is neither yes nor no", t->key->value);
+	t->nic->exception_address = on;
+	return 0;
+}
+
+static int set_exception_netns(struct sp_config_target *t)
+{
+	if (!*t->key->value)
+		return sp_config_refuse(t, "a name under /run/netns, or a path");
+	t->nic->exception_netns = t->key->value;
+	return 0;
+}
+
 static int set_neighbour(struct sp_config_target *t)
 {
 	struct sp_nic_config *nic = t->nic;
@@ -291,6 +309,8 @@ static int set_fault_capture(struct sp_config_target *t)
 	X("icrc", set_icrc)                                                                                            \
 	X("port", set_port)                                                                                            \
 	X("exception", set_exception)                                                                                  \
+	X("exception-address", set_exception_address)                                                                  \
+	X("exception-netns", set_exception_netns)                                                                      \
 	X("neighbour", set_neighbour)                                                                                  \
 	X("plugin", sp_config_set_plugin)                                                                              \
 	X("name", set_name)                                                                                            \

@@ -13,6 +13,12 @@ void sp_packet_forward(struct sp_worker *w, struct sp_packet *p)
 		sp_packet_drop(w, p, SP_DROP_NO_MATCH);
 		return;
 	}
+	/* Kernels put fragments (af_packet's fan-out) and segments (GRO) together, and net_tap never gets past a packet
+	 * that is too large for it. */
+	if (unlikely(p->frame_len > w->nic->exception_most)) {
+		sp_packet_drop(w, p, SP_DROP_EXCEPTION_MTU);
+		return;
+	}
 	if (sp_transmit_packet(w, SP_MAX_PORTS, p->buf)) {
 		sp_packet_drop(w, p, SP_DROP_EXCEPTION_FULL);
 		return;

@@ -21,6 +21,9 @@ enum {
 	TYPE_SERVICE_VLAN = 0x88A8,
 
 	IP4_FRAGMENT = 0x3FFF, /* more-fragments flag and offset */
+	IP4_OFFSET = 0x1FFF,
+	IP6_OFFSET = 0xFFF8,
+	IP6_LOOK = 64, /* extension headers that are looked through for RoCE */
 
 	NEXT_HOP_BY_HOP = 0,
 	NEXT_UDP = 17,
@@ -136,6 +139,11 @@ static bool is_mapped(const uint8_t *ip)
 	return !sp_native64(ip) && sp_load_be32(ip + 8) == 0xFFFF;
 }
 
+static inline bool is_extension(uint8_t next)
+{
+	return next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_DESTINATION || next == NEXT_FRAGMENT;
+}
+
 static int parse_ip6(struct sp_packet *p)
 {
 	const uint8_t *ip = p->data;
@@ -166,11 +174,41 @@ static int parse_ip6(struct sp_packet *p)
 		next = p->data[0];
 		advance(p, bytes);
 	}
-	if (next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_DESTINATION || next == NEXT_FRAGMENT) {
+	if (is_extension(next)) {
 		p->hash = sp_hash_flow(addresses6(ip), 0, next);
 		return SP_PARSED_IP;
 	}
 	return parse_l4(p, next, addresses6(ip));
+}
+
+static inline bool is_roce_port(const uint8_t *udp, uint32_t len)
+{
+	return len >= 4 && sp_load_be16(udp + 2) == SP_ROCE_PORT;
+}
+
+/* Only the first fragment has ports; without it nothing can be put together. */
+bool sp_parse_hidden_roce(const struct sp_packet *p)
+{
+	const uint8_t *ip = p->frame + p->l3, *at = ip + IP6_LEN, *end = p->data + p->len;
+	uint8_t next = ip[6];
+
+	if (!(p->flags & SP_PKT_IPV6))
+		return ip[9] == NEXT_UDP && !(sp_load_be16(ip + 6) & IP4_OFFSET) && is_roce_port(p->data, p->len);
+	for (unsigned i = 0; i < IP6_LOOK; i++) {
+		if (!is_extension(next))
+			return next == NEXT_UDP && is_roce_port(at, (uint32_t)(end - at));
+		const bool fragment = next == NEXT_FRAGMENT;
+
+		if (end - at < 8 || (fragment && sp_load_be16(at + 2) & IP6_OFFSET))
+			return false;
+		const uint32_t bytes = fragment ? 8 : (at[1] + 1u) * 8;
+
+		if ((uint32_t)(end - at) < bytes)
+			return false;
+		next = at[0];
+		at += bytes;
+	}
+	return true;
 }
 
 int sp_parse_layers(uint8_t *frame, uint32_t frame_len, struct sp_packet *p, uint16_t *ethertype)

@@ -22,6 +22,10 @@ int sp_parse(uint8_t *frame, uint32_t frame_len, struct sp_packet *p, uint16_t *
 /* The same without the fast path of parser_plain.h, for callers that have tried it. */
 int sp_parse_layers(uint8_t *frame, uint32_t frame_len, struct sp_packet *p, uint16_t *ethertype);
 
+/* Of an SP_PARSED_IP packet without l4: would whoever puts it together, as the kernel does, find UDP port 4791? Or does
+ * it have more extension headers than anybody looks through? */
+bool sp_parse_hidden_roce(const struct sp_packet *p);
+
 static inline const uint8_t *sp_packet_source(const struct sp_packet *p) /* 4 or 16 bytes; IP packets only */
 {
 	return p->frame + p->l3 + (p->flags & SP_PKT_IPV6 ? 8 : 12);

@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/ethtool.h>
 #include <linux/if_arp.h>
@@ -13,11 +15,13 @@
 #include <linux/sockios.h>
 #include <net/ethernet.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -158,6 +162,54 @@ bool sp_kernel_owns(const uint8_t ip[16], const char *except, char interface[IF_
 		}
 	freeifaddrs(all);
 	return owns;
+}
+
+bool sp_kernel_has(const uint8_t ip[16], const char *interface)
+{
+	struct ifaddrs *all;
+	bool has = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (const struct ifaddrs *a = all; a && !has; a = a->ifa_next)
+		has = same_address(a->ifa_addr, ip) && !strcmp(a->ifa_name, interface);
+	freeifaddrs(all);
+	return has;
+}
+
+/* ---- network namespaces ---- */
+
+int sp_kernel_enter(const char *netns, int *back)
+{
+	struct stat here, there;
+	char path[PATH_MAX];
+	int fd, r = 0;
+
+	if (snprintf(path, sizeof(path), "%s%s", strchr(netns, '/') ? "" : "/run/netns/", netns) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	*back = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (*back < 0)
+		return -errno;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &there) || fstat(*back, &here))
+		r = -errno;
+	else if (here.st_dev == there.st_dev && here.st_ino == there.st_ino)
+		r = -EEXIST;
+	else if (setns(fd, CLONE_NEWNET))
+		r = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (r)
+		close(*back);
+	return r;
+}
+
+int sp_kernel_leave(int back)
+{
+	const int r = setns(back, CLONE_NEWNET) ? -errno : 0;
+
+	close(back);
+	return r;
 }
 
 /* ---- packet sockets ---- */

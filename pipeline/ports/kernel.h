@@ -31,6 +31,12 @@ int sp_kernel_tap_drops(unsigned index, uint64_t *drops);
 /* True if the kernel owns `ip` (IPv4 mapped) on an interface other than `except` (NULL: any), which is returned: the
  * kernel would answer the NIC's peers there. */
 bool sp_kernel_owns(const uint8_t ip[16], const char *except, char interface[IF_NAMESIZE]);
+bool sp_kernel_has(const uint8_t ip[16], const char *interface); /* this interface has it */
+
+/* Puts this thread into another network namespace, a name under /run/netns or a path; *back: for sp_kernel_leave().
+ * -ENOENT, -EPERM (CAP_SYS_ADMIN), -EEXIST: it is the thread's own. */
+int sp_kernel_enter(const char *netns, int *back);
+int sp_kernel_leave(int back); /* -errno: the thread is still there */
 
 /* This process's net_af_packet receive sockets of an interface; returns their number. */
 unsigned sp_kernel_sockets(unsigned index, int fd[SP_KERNEL_SOCKETS]);

@@ -434,27 +434,29 @@ bool sp_port_reads_memory(const struct sp_port *port)
 	return port->below && port->below->mapped;
 }
 
-/* ---- the kernel's addresses ---- */
+/* ---- the kernel ---- */
 
-int sp_ports_check(const struct sp_nic *nic, struct sp_error *error)
+struct sp_port_kernel sp_port_kernel(const struct sp_port *port)
 {
-	char except[IF_NAMESIZE] = "", owner[IF_NAMESIZE], ip[46];
-	bool shared = false;
+	const struct sp_port_below *b = port->below;
 
-	for (unsigned i = 0; i < nic->ports; i++)
-		shared |= nic->port[i].below && nic->port[i].below->shared;
-	if (!shared)
-		return 0;
-	/* The kernel's side of the exception port may have the NIC's addresses: it gets only what the NIC forwards. */
-	if (nic->has_exception && nic->exception->below && nic->exception->below->interface)
-		if_indextoname(nic->exception->below->interface, except);
-	for (unsigned i = 0; i < nic->config.addresses; i++)
-		if (sp_kernel_owns(nic->config.address[i].ip, *except ? except : NULL, owner)) {
-			sp_format_ip(nic->config.address[i].ip, ip);
-			return sp_error_set(error, EADDRINUSE, "ip",
-					    "address %s is the kernel's too, on %s: it would answer the NIC's peers "
-					    "with ICMP unreachable (sudo ip addr del %s/%u dev %s, or another address)",
-					    ip, owner, ip, nic->config.address[i].prefix, owner);
-		}
-	return 0;
+	return b ? (struct sp_port_kernel){b->interface, b->shared, b->tap} : (struct sp_port_kernel){0};
+}
+
+int sp_port_set_mac(const struct sp_port *port, const uint8_t mac[6])
+{
+	struct rte_ether_addr address;
+
+	if (port->ops)
+		return -ENOTSUP;
+	memcpy(address.addr_bytes, mac, 6);
+	return rte_eth_dev_default_mac_addr_set(port->ethdev, &address);
+}
+
+void sp_port_set_abroad(struct sp_port *port)
+{
+	if (!port->below)
+		return;
+	port->below->interface = 0;
+	port->below->drops = HIDDEN;
 }

@@ -32,9 +32,17 @@ int sp_port_open(struct sp_port *port, const struct sp_port_config *config, stru
 void sp_port_stop(struct sp_port *port);
 void sp_port_close(struct sp_port *port);
 int sp_port_mac(const struct sp_port *port, uint8_t mac[6]); /* -ENOTSUP: no MAC for the NIC to use */
-/* After all ports are open. -EADDRINUSE: the kernel also receives a port's packets and owns one of the NIC's
- * addresses. */
-int sp_ports_check(const struct sp_nic *nic, struct sp_error *error);
+
+/* The local kernel beside a port. */
+struct sp_port_kernel {
+	unsigned interface; /* index of the interface below it; 0: none that is known */
+	bool shared;	    /* the kernel receives what the port does, or is its peer */
+	bool tap;	    /* the kernel is at the other end */
+};
+struct sp_port_kernel sp_port_kernel(const struct sp_port *port);
+int sp_port_set_mac(const struct sp_port *port, const uint8_t mac[6]); /* the device's; -errno */
+/* The port's interface is in another network namespace: nothing is asked about it any more. */
+void sp_port_set_abroad(struct sp_port *port);
 
 /* Packets that the kernel dropped before the driver, since the port was opened. False: the driver does not report them.
  * A control call. */

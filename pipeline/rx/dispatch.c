@@ -161,6 +161,8 @@ static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, ui
 		sp_packet_forward(w, p);
 	else if (parsed == SP_PARSED_ROCE)
 		sp_packet_drop(w, p, is_own(w->nic, p) ? SP_DROP_BAD_QP : SP_DROP_WRONG_DESTINATION);
+	else if (parsed == SP_PARSED_IP && unlikely(!p->l4) && is_own(w->nic, p) && sp_parse_hidden_roce(p))
+		sp_packet_drop(w, p, SP_DROP_ROCE_FRAGMENT); /* a kernel that has the address would refuse it aloud */
 	else if (sp_local_answer(w, p, parsed, ethertype))
 		answered(w, p);
 	else

@@ -4,7 +4,8 @@
  *
  * An answer is built in place from the request: VLAN tags, DSCP and data are kept. There is at most one answer, never
  * larger than the request (except for padding to the minimum frame), so the NIC amplifies no flood. A packet that fails
- * any check is left alone: false, and it takes the normal path.
+ * any check is left alone: false, and it takes the normal path. So do the answers of others, once the NIC has learnt
+ * from them, where there is an exception port: a kernel behind it that has the same addresses asks as well.
  *
  * ARP and neighbour discovery concern one link: requests, answers and learning use the port's addresses only. Echo uses
  * any address of the NIC (weak host model); the reply leaves by the port that received the request.
@@ -194,8 +195,10 @@ static bool local_arp(struct sp_worker *w, struct sp_packet *p)
 		map4(ip, sender);
 		sp_neighbour_learn(nic->neighbours, p->port, ip, sender_mac, w->now, mine && operation == ARP_REQUEST);
 	}
-	if (!mine || operation == ARP_REPLY)
-		return mine; /* false for other targets and announcements: the exception port may want them */
+	if (operation == ARP_REPLY)
+		return mine && !nic->has_exception;
+	if (!mine)
+		return false; /* the exception port may want them */
 	memcpy(mac, sender_mac, 6);
 	memcpy(asked, target, 4);
 	put16(arp + 6, ARP_REPLY);
@@ -354,7 +357,7 @@ static bool advertisement(struct sp_worker *w, struct sp_packet *p)
 		else
 			sp_neighbour_confirm(w->nic->neighbours, p->port, target, mac, w->now);
 	}
-	return !is_multicast6(destination); /* the exception port may want announcements too */
+	return !is_multicast6(destination) && !w->nic->has_exception; /* which may have the address, and have asked */
 }
 
 static bool local_ip6(struct sp_worker *w, struct sp_packet *p)

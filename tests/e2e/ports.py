@@ -290,6 +290,10 @@ def the_kernel_behind_the_exception_port_may_have_the_nics_address():
         w.space.do(lambda: (ip("tuntap", "add", "dev", "spindle9", "mode", "tap", "multi_queue"),
                             ip("addr", "add", NIC4 + "/24", "dev", "spindle9")))
         refused(w, "af_packet:nic0", "the kernel's too, on spindle9")
+        refused(w, "af_packet:nic0", "would answer what comes by nic0, too", more="exception = tap:spindle9")
+        for words in (("qdisc", "add", "dev", "nic0", "clsact"),
+                      ("filter", "add", "dev", "nic0", "ingress", "bpf", "da", "bytecode", "1,6 0 0 2")):
+            w.space.do(lambda: subprocess.run(["tc", *words], check=True))
         w.nic(config("af_packet:nic0", more="exception = tap:spindle9"), eal=()).stop()
 
 

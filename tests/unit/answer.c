@@ -71,6 +71,22 @@ TEST(arp_reply_is_taken_and_only_updates)
 	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
 }
 
+TEST(arp_replies_are_the_exception_ports_as_well)
+{
+	struct frame f;
+	uint8_t ip[16];
+	begin();
+	nic.has_exception = true; /* whose kernel may have asked, from the same address */
+	map4(ip, peer4);
+	sp_neighbour_learn(nic.neighbours, 1, ip, other_mac, 0, true);
+	arp(&f, own_mac, 0, 2, peer_mac, peer4, own_mac, own4);
+	CU_ASSERT_TRUE(left_alone(&f));
+	nobody_answers();
+	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
+	arp(&f, broadcast, 0, 1, peer_mac, peer4, none6, own4); /* questions stay the NIC's */
+	CU_ASSERT_TRUE(answered(&f));
+}
+
 TEST(bad_arp_is_left_alone_and_teaches_nothing)
 {
 	static const struct {

@@ -130,6 +130,20 @@ TEST(advertisement_updates_what_is_known_as_its_flags_say)
 	CU_ASSERT_TRUE(knows(peer6, false, other_mac));
 }
 
+TEST(advertisements_are_the_exception_ports_as_well)
+{
+	struct frame f;
+	begin();
+	nic.has_exception = true; /* whose kernel may have asked, from the same address */
+	sp_neighbour_learn(nic.neighbours, 1, peer6, other_mac, 0, true);
+	nd(&f, 0, own_mac, peer6, own6, 136, 0x60, peer6, 2, peer_mac);
+	CU_ASSERT_TRUE(left_alone(&f));
+	nobody_answers();
+	CU_ASSERT_TRUE(knows(peer6, false, peer_mac));
+	nd(&f, 0, own_mac, peer6, own6, 135, 0, own6, 1, peer_mac); /* questions stay the NIC's */
+	CU_ASSERT_TRUE(answered(&f));
+}
+
 TEST(bad_advertisement_is_left_alone_and_teaches_nothing)
 {
 	static const uint8_t all[6] = {0x33, 0x33, 0, 0, 0, 1};

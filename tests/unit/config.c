@@ -197,6 +197,8 @@ TEST(nic_section_becomes_the_configuration)
 				    "port = net_pcap0\n"
 				    "port = 0000:01:00.0\n"
 				    "exception = net_tap0\n"
+				    "exception-address = yes\n"
+				    "exception-netns = apps\n"
 				    "neighbour = 10.0.0.9 \t 02:00:00:00:00:09\n"
 				    "neighbour = 2001:db8::9 02:00:00:00:00:0a\n"
 				    "memory-limit = 2G\n"
@@ -226,6 +228,8 @@ TEST(nic_section_becomes_the_configuration)
 	CU_ASSERT_STRING_EQUAL(nic.port[0].device, "net_pcap0");
 	CU_ASSERT_STRING_EQUAL(nic.port[1].device, "0000:01:00.0");
 	CU_ASSERT_STRING_EQUAL(nic.exception.device, "net_tap0");
+	CU_ASSERT(nic.exception_address);
+	CU_ASSERT_STRING_EQUAL(nic.exception_netns, "apps");
 	CU_ASSERT_EQUAL_FATAL(nic.neighbours, 2);
 	CU_ASSERT(nic.neighbour[0].ip[15] == 9 && nic.neighbour[0].mac[5] == 9);
 	CU_ASSERT(nic.neighbour[1].ip[0] == 0x20 && nic.neighbour[1].mac[5] == 10);
@@ -327,6 +331,7 @@ TEST(values_that_clash_are_refused_at_the_second)
 	refused("[nic]\ngateway = 10.0.0.1\ngateway = 10.0.0.2\n", "nic.ini:3: ", "second");
 	refused("[nic]\nport = net_tap0\nport = net_tap0\n", "nic.ini:3: ", "already");
 	refused("[nic]\nport = net_tap0\nexception = net_tap0\n", "nic.ini:3: ", "already");
+	refused("[nic]\nexception-address = 192.0.2.1\n", "nic.ini:2: ", "neither yes nor no");
 	refused("[nic]\nexception = net_tap0\nport = net_tap0\n", "nic.ini:3: ", "already");
 	refused("[nic]\nneighbour = fe80::1 02:00:00:00:00:01\nneighbour = fe80:0::1 02:00:00:00:00:02\n",
 		"nic.ini:3: ", "twice");

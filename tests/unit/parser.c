@@ -271,6 +271,64 @@ TEST(fragments_are_ip_and_no_more)
 	}
 }
 
+/* Whether it hides RoCE, whatever is cut off behind; the parser must find no UDP header. */
+static bool hides(const struct frame *f, uint32_t len)
+{
+	struct sp_packet p;
+	uint8_t copy[sizeof(f->bytes)];
+	uint16_t type;
+
+	memcpy(copy, f->bytes, len);
+	CU_ASSERT_EQUAL(sp_parse(copy, len, &p, &type), SP_PARSED_IP);
+	CU_ASSERT_EQUAL(p.l4, 0);
+	return sp_parse_hidden_roce(&p);
+}
+
+TEST(roce_in_a_first_fragment_or_behind_many_headers_is_found)
+{
+	struct frame f;
+
+	for (int roce = 0; roce <= 1; roce++) {
+		frame_build(&f, &(struct frame_shape){.ip = FRAME_IP4, .roce = roce, .payload = 20});
+		frame_put16(&f, f.l3 + 6, 0x2000); /* the first of some */
+		frame_checksum4(&f);
+		CU_ASSERT_EQUAL(hides(&f, f.len), roce);
+		frame_put16(&f, f.l3 + 6, 0x2001);
+		frame_checksum4(&f);
+		CU_ASSERT_FALSE(hides(&f, f.len));
+		frame_put16(&f, f.l3 + 6, 0x2000);
+		f.bytes[f.l3 + 9] = 6;
+		frame_checksum4(&f);
+		CU_ASSERT_FALSE(hides(&f, f.len));
+
+		frame_build(&f, &(struct frame_shape){.ip = FRAME_IP6, .roce = roce, .payload = 20});
+		memmove(f.bytes + 62, f.bytes + 54, f.len - 54);
+		memcpy(f.bytes + 54, (uint8_t[8]){17, 0, 0, 0, 0, 0, 0, 9},
+		       8); /* a fragment that is the whole packet */
+		f.bytes[f.l3 + 6] = 44;
+		frame_put16(&f, f.l3 + 4, f.len - 46);
+		f.len += 8;
+		CU_ASSERT_EQUAL(hides(&f, f.len), roce);
+		frame_put16(&f, 56, 8); /* the second piece */
+		CU_ASSERT_FALSE(hides(&f, f.len));
+		frame_put16(&f, 56, 7); /* more follow, and what is reserved */
+		CU_ASSERT_EQUAL(hides(&f, f.len), roce);
+	}
+	for (unsigned headers = 9; headers < 90; headers += 9) { /* of 8 bytes each, destination options */
+		uint8_t *ip = f.bytes + 14;
+
+		frame_build(&f, &(struct frame_shape){.ip = FRAME_IP6, .roce = true, .payload = 20});
+		memmove(ip + 40 + 8 * headers, ip + 40, f.len - 54);
+		for (unsigned i = 0; i < headers; i++)
+			memcpy(ip + 40 + 8 * i, (uint8_t[8]){i + 1 < headers ? 60 : 17, 0, 1, 4}, 8);
+		ip[6] = 60;
+		frame_put16(&f, f.l3 + 4, (uint16_t)(f.len - 54 + 8 * headers));
+		CU_ASSERT_TRUE(hides(&f, f.len + 8 * headers)); /* more than anybody looks through: taken for RoCE */
+		ip[40 + 8 * headers + 2] = 0;			/* another port */
+		CU_ASSERT_EQUAL(hides(&f, f.len + 8 * headers), headers >= 64);
+	}
+}
+
 TEST(other_protocols_are_ip)
 {
 	struct frame f;
