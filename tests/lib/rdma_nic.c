@@ -5,6 +5,7 @@ uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker, rn_type;
 uint32_t rn_cq_log = 4;
 uint8_t *rn_memory;
 sp_time rn_now;
+bool rn_selective;
 bool rn_ack, rn_solicited, rn_six, rn_marked_ce;
 uint8_t rn_pads;
 uint16_t rn_pkey;
@@ -135,6 +136,7 @@ void rn_to(uint32_t state)
 				    .access = 15,
 				    .qkey = 0x11111111,
 				    .dest_qp = RN_PEER,
+				    .selective = rn_selective,
 				    .rq_psn = RN_PSN,
 				    .path_mtu = RN_MTU,
 				    .max_rd_atomic = 4,
@@ -153,7 +155,7 @@ void rn_to(uint32_t state)
 	if (!ud)
 		a.mask |= SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN;
 	if (rc)
-		a.mask |= SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR;
+		a.mask |= SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR | (rn_selective ? SP_RDMA_QP_SELECTIVE : 0);
 	CU_ASSERT_EQUAL_FATAL(rn_modify(&a), 0);
 	if (state == SP_RDMA_RTR)
 		return;

@@ -94,8 +94,12 @@ static void sent_done(struct side *x, const struct side *peer, uint32_t i)
 	memset(mine, 0xEE, r->len);
 }
 
+static bool lies; /* reports do: a QP may end, and no more */
+
 static void completed(struct side *x, struct side *peer, const struct sp_rdma_cqe *e)
 {
+	if (lies)
+		return;
 	MUST(!e->status);
 	if (n->bad)
 		return;
@@ -223,4 +227,56 @@ TEST(selective_over_a_link_that_does_it_all)
 {
 	for (uint64_t seed = 50; seed < 50 + suite_times(40); seed++)
 		both_ways_selective(seed, 10, 10, 10);
+}
+
+/* Reports at random from the peer's address, of any length, with any bits: they harm the QP's own conversation only. */
+static void lie(struct side *x)
+{
+	uint8_t bytes[HEAD + 4096 + 4];
+	struct sp_packet p = {.data = bytes + HEAD, .len = draw(8) ? 4 + draw(64) : 4 + draw(4000)};
+	struct rdma_sq *q = &n->s.qp[x->qp - n->s.first_qp].sq;
+
+	p.frame = bytes;
+	p.l3 = 14;
+	p.l4 = 34;
+	p.frame_len = HEAD + p.len + 4;
+	p.dest_qp = x->qp;
+	p.qp_index = (uint16_t)(x->qp - n->s.first_qp);
+	p.opcode = SP_RC_ACKNOWLEDGE;
+	p.flags = SP_PKT_ROCE;
+	p.psn = rdma_psn((uint32_t)q->una + draw(4) * draw(300) - draw(2));
+	for (uint32_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)draw(256);
+	memcpy(bytes + 14 + 12, (const uint8_t[]){1, 2, 3, 4}, 4);
+	bytes[14 + 1] = 0;
+	bytes[HEAD - 10] = bytes[HEAD - 9] = 0xFF;
+	bytes[HEAD] = 0x60;
+	sp_store_be32(bytes + HEAD + 4, (uint32_t)q->una + draw(600) - 300);
+	rdma_payload(&n->c, NULL, (struct sp_packet *[]){&p}, 1);
+}
+
+TEST(reports_that_lie_harm_only_those_who_made_them)
+{
+	lies = true;
+	for (uint64_t seed = 0; seed < suite_times(40); seed++) {
+		loop_selective = true;
+		begin(seed, 1024);
+		for (unsigned i = 0; i < 400; i++) {
+			struct side *x = &n->side[0];
+
+			while (x->posted - n->s.qp[x->qp - n->s.first_qp].sq.done < DEPTH && x->posted < 4000)
+				post(x, &n->side[1]);
+			while (n->side[1].receives - n->s.qp[n->side[1].qp - n->s.first_qp].in.msn < DEPTH - 1)
+				post_receive(&n->side[1]);
+			run_for(draw(20) * SP_US);
+			lie(x);
+		}
+		for (unsigned k = 0; k < 2; k++) {
+			CU_ASSERT_EQUAL(rdma_state(&n->s.qp[n->side[k].qp - n->s.first_qp]) == SP_RDMA_RTR, 0);
+			memcpy(n->side[k].wanted, n->side[k].mem + DATA + AREA_WRITTEN * AREA, AREA);
+		}
+		run_for(SP_SEC);
+		end();
+	}
+	loop_selective = lies = false;
 }
