@@ -46,8 +46,9 @@ static bool rdma_front_step(struct sp_ctx *c, struct rdma_qp *qp)
 	const struct sp_reth *reth;
 	uint32_t psns = 1;
 
-	if (!(k->flags & RDMA_KEPT_PLACED) && form->flags & RDMA_FIRST && form->kind != RDMA_KIND_SEND &&
-	    form->kind != RDMA_KIND_ATOMIC) {
+	if (form->kind == RDMA_KIND_ATOMIC) /* a later WRITE may be to its word */
+		return false;
+	if (!(k->flags & RDMA_KEPT_PLACED) && form->flags & RDMA_FIRST && form->kind != RDMA_KIND_SEND) {
 		reth = (const struct sp_reth *)(const void *)(rdma_buffer_at(c, k->at) + BTH);
 		if (form->kind == RDMA_KIND_WRITE)
 			return rdma_range_add(c, qp, sp_load_be32(reth->rkey), sp_load_be64(reth->va),

@@ -116,4 +116,5 @@ void rdma_selective_end(struct sp_ctx *c, struct rdma_qp *qp)
 	rdma_selective_drop(c, qp);
 	__atomic_store_n(&qp->selective->taken, 0, __ATOMIC_RELEASE);
 	qp->selective = NULL;
+	qp->attr.selective = 0;
 }
