@@ -215,7 +215,7 @@ struct sp_rdma_link {
 	uint8_t reads;				     /* READ and ATOMIC at once, each way; default SP_RDMA_READS */
 	uint8_t timeout;			     /* of an acknowledgement, IBTA's code; default 14, 67 ms */
 	uint8_t retry_cnt, rnr_retry, min_rnr_timer; /* default 7, 7, 12; a count of 0 cannot be said */
-	bool selective;				     /* selective repeat, if the peer offers it too */
+	bool selective; /* selective repeat, if the peer offers it too, and both NICs allow it (docs/rdma.md) */
 };
 /* From RESET to INIT, so that receives may be posted before the next calls. */
 int sp_rdma_prepare(struct sp_rdma_pair *qp, const struct sp_rdma_link *link);

@@ -6,7 +6,9 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#define QKEY 0x11111111u /* as perftest */
+#define QKEY	    0x11111111u /* as perftest */
+#define REP_PRIVATE 196u
+#define OFFER	    8u /* bytes of private data that an offer of selective repeat takes */
 
 static uint32_t verbs_psn(void)
 {
@@ -62,7 +64,7 @@ int sp_rdma_prepare(struct sp_rdma_pair *qp, const struct sp_rdma_link *l)
 
 /* Each message names the PSN that its sender wants to receive first: psn is ours, and we send from the peer's on. */
 static int verbs_to_rtr(struct sp_rdma_pair *qp, const struct sp_rdma_link *l, const struct sp_rdma_cm_event *peer,
-			uint32_t psn, uint32_t mtu)
+			uint32_t psn, uint32_t mtu, bool selective)
 {
 	struct sp_rdma_qp_attr attr = {.mask = SP_RDMA_QP_STATE,
 				       .state = SP_RDMA_RTR,
@@ -72,12 +74,12 @@ static int verbs_to_rtr(struct sp_rdma_pair *qp, const struct sp_rdma_link *l, c
 				       .hop_limit = 64,
 				       .max_dest_rd_atomic = verbs_link_reads(l),
 				       .min_rnr_timer = l->min_rnr_timer ? l->min_rnr_timer : 12,
-				       .selective = l->selective && peer->selective};
+				       .selective = selective};
 
 	if (qp->type != SP_RDMA_UD)
 		attr.mask |= SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN;
 	if (qp->type == SP_RDMA_RC)
-		attr.mask |= SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR | (attr.selective ? SP_RDMA_QP_SELECTIVE : 0);
+		attr.mask |= SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR | (selective ? SP_RDMA_QP_SELECTIVE : 0);
 	memcpy(attr.ip, peer->peer, sizeof(attr.ip));
 	return sp_rdma_qp_modify(qp, &attr);
 }
@@ -115,6 +117,7 @@ static void verbs_param(struct sp_cm_param *param, const struct sp_rdma_pair *qp
 	param->path_mtu_code = verbs_mtu_code(mtu);
 	param->timeout = l->timeout ? l->timeout : 14;
 	param->private_len = l->private_len;
+	param->selective = l->selective;
 }
 
 static int verbs_answer(const struct sp_rdma_cm_event *e)
@@ -156,7 +159,7 @@ int sp_rdma_connect(struct sp_rdma_cm *cm, struct sp_rdma_pair *qp, const struct
 	param.to_port = l->port;
 	rc = verbs_to_init(qp, l);
 	if (!rc && qp->type == SP_RDMA_UD) {
-		rc = verbs_to_rtr(qp, l, &(struct sp_rdma_cm_event){.qp = 0}, 0, mtu);
+		rc = verbs_to_rtr(qp, l, &(struct sp_rdma_cm_event){.qp = 0}, 0, mtu, false);
 		rc = rc ? rc : verbs_to_rts(qp, l, NULL, psn);
 	}
 	rc = rc ? rc : sp_rdma_cm_connect(cm, &param, l->private_data);
@@ -164,7 +167,7 @@ int sp_rdma_connect(struct sp_rdma_cm *cm, struct sp_rdma_pair *qp, const struct
 	rc = rc ? rc : verbs_answer(reply);
 	if (rc || qp->type == SP_RDMA_UD)
 		return rc;
-	rc = verbs_to_rtr(qp, l, reply, psn, mtu);
+	rc = verbs_to_rtr(qp, l, reply, psn, mtu, l->selective && reply->selective);
 	rc = rc ? rc : verbs_to_rts(qp, l, reply, reply->psn);
 	return rc ? rc : sp_rdma_cm_ready(cm);
 }
@@ -182,7 +185,12 @@ int sp_rdma_accept(const struct sp_rdma_cm_event *request, struct sp_rdma_pair *
 	mtu = verbs_mtu(request->path_mtu_code);
 	verbs_param(&param, qp, l, psn, mtu);
 	rc = verbs_to_init(qp, l);
-	rc = rc ? rc : verbs_to_rtr(qp, l, request, psn, mtu);
+	param.selective = l->selective && request->selective && l->private_len + OFFER <= REP_PRIVATE;
+	rc = rc ? rc : verbs_to_rtr(qp, l, request, psn, mtu, param.selective);
+	if (rc == -ENOSPC && param.selective) { /* other QPs use all that the NIC has for it */
+		param.selective = false;
+		rc = verbs_to_rtr(qp, l, request, psn, mtu, false);
+	}
 	rc = rc ? rc : verbs_to_rts(qp, l, request, request->psn);
 	return rc ? rc : sp_rdma_cm_accept(request->cm, &param, l->private_data);
 }

@@ -112,7 +112,7 @@ void cm_send_req(struct sp_ctx *c, struct cm_id *x, const struct sp_cm_param *p)
 	q->primary.hop_limit = 64;
 	q->primary.ack_timeout = (uint8_t)(p->timeout << 3);
 	cm_fill_ip(&q->ip, x);
-	cm_fill_private(c, q->private_data, sizeof(q->private_data), p, true);
+	cm_fill_private(c, q->private_data, sizeof(q->private_data), p, p->selective);
 	cm_send_again(c, x);
 }
 
@@ -128,7 +128,7 @@ void cm_send_rep(struct sp_ctx *c, struct cm_id *x, const struct sp_cm_param *p)
 	r->ack_delay = SP_CM_ACK_DELAY << 3;
 	r->rnr = (uint8_t)(p->rnr_retry_count << 5 | (p->srq ? 0x10 : 0));
 	memcpy(r->guid, cm_of(c)->guid, 8);
-	cm_fill_private(c, r->private_data, sizeof(r->private_data), p, x->selective);
+	cm_fill_private(c, r->private_data, sizeof(r->private_data), p, p->selective && x->selective);
 	cm_send_again(c, x);
 }
 

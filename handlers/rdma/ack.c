@@ -5,8 +5,10 @@
  */
 #include "ack.h"
 #include "key.h"
+#include "selective.h"
 
 enum { RDMA_SYNDROME_ACK, RDMA_SYNDROME_RNR, RDMA_SYNDROME_RESERVED, RDMA_SYNDROME_NAK };
+#define RDMA_SYNDROME_GAPS 0x60 /* sequence error; selective repeat: with a report */
 
 /* All up to before `seq` was received by the peer. False: an answer is missing, and is asked for again. within: also
  * if `seq` is of that answer itself. */
@@ -139,13 +141,31 @@ static uint32_t rdma_nak(struct sp_ctx *c, struct rdma_qp *qp, uint8_t code)
 	}
 }
 
-static uint32_t rdma_acknowledged(struct sp_ctx *c, struct rdma_qp *qp, uint8_t syndrome, uint64_t seq)
+/* A sequence NAK with a report. It counts also if the answer of a READ before it is missing. */
+static uint32_t rdma_reported(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_packet *p, uint64_t seq)
 {
+	rdma_acknowledge(c, qp, seq, true);
+	c->counters[RDMA_NAKS_RECEIVED]++;
+	qp->attr.naks_received++;
+	if (qp->sq.wait && !qp->sq.wait->status)
+		rdma_retry_report(c, qp, seq, p->data + sizeof(struct sp_aeth), p->len - sizeof(struct sp_aeth));
+	return SP_DONE;
+}
+
+static uint32_t rdma_acknowledged(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_packet *p, uint64_t seq)
+{
+	const uint8_t syndrome = p->data[0];
+
+	if (qp->selective && syndrome == RDMA_SYNDROME_GAPS && p->len >= sizeof(struct sp_aeth) + 4)
+		return rdma_reported(c, qp, p, seq);
 	switch (syndrome >> 5) {
 	case RDMA_SYNDROME_ACK:
 		/* A READ's or ATOMIC's own PSN is not acknowledged in this way. */
-		if (rdma_acknowledge(c, qp, seq, false) && qp->sq.wait && !rdma_op_reads(qp->sq.wait))
+		if (rdma_acknowledge(c, qp, seq, false) && qp->sq.wait && !rdma_op_reads(qp->sq.wait)) {
+			if (qp->selective)
+				rdma_selective_acked(c, qp, seq);
 			rdma_acknowledge(c, qp, seq + 1, false);
+		}
 		return SP_DONE;
 	case RDMA_SYNDROME_RNR:
 		c->counters[RDMA_RNRS_RECEIVED]++;
@@ -178,7 +198,7 @@ uint32_t rdma_answered(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet *p
 	}
 	switch (p->opcode) {
 	case SP_RC_ACKNOWLEDGE:
-		return rdma_acknowledged(c, qp, p->data[0], seq);
+		return rdma_acknowledged(c, qp, p, seq);
 	case SP_RC_ATOMIC_ACKNOWLEDGE:
 		return rdma_atomic_answered(c, qp, p, seq);
 	default:

@@ -3,6 +3,7 @@
 #include "answer.h"
 #include "key.h"
 #include "qp.h"
+#include "selective.h"
 
 #define RDMA_RUN 16 /* READ responses that are made at once */
 
@@ -68,6 +69,25 @@ static int rdma_answer_ack(struct sp_ctx *c, struct rdma_qp *qp, uint8_t syndrom
 	return sp_send_roce(c, qp->path, &s);
 }
 
+/* Selective repeat: a sequence NAK with a report. */
+static int rdma_answer_gaps(struct sp_ctx *c, struct rdma_qp *qp)
+{
+	uint8_t ext[sizeof(struct sp_aeth) + 4], bitmap[RDMA_GAP_BYTES];
+	const uint32_t len = rdma_selective_gaps(qp, ext + sizeof(struct sp_aeth), bitmap);
+	const struct sp_send s = {.dest_qp = qp->attr.dest_qp,
+				  .psn = qp->in.psn,
+				  .opcode = SP_RC_ACKNOWLEDGE,
+				  .flags = SP_SEND_UNPACED,
+				  .udp_source = qp->udp_source,
+				  .ext = ext,
+				  .ext_len = sizeof(ext),
+				  .bytes = bitmap,
+				  .len = len};
+
+	rdma_aeth((struct sp_aeth *)(void *)ext, RDMA_NAK_PSN, qp->in.msn);
+	return sp_send_roce(c, qp->path, &s);
+}
+
 static void rdma_answer_count(struct sp_ctx *c, struct rdma_qp *qp, uint8_t syndrome)
 {
 	switch (syndrome) {
@@ -98,7 +118,8 @@ static void rdma_answer_count(struct sp_ctx *c, struct rdma_qp *qp, uint8_t synd
 static int rdma_answer_latest(struct sp_ctx *c, struct rdma_qp *qp)
 {
 	struct rdma_responder *in = &qp->in;
-	const int rc = rdma_answer_ack(c, qp, in->syndrome, in->ack_psn);
+	const bool gaps = qp->selective && in->syndrome == RDMA_NAK_PSN;
+	const int rc = gaps ? rdma_answer_gaps(c, qp) : rdma_answer_ack(c, qp, in->syndrome, in->ack_psn);
 
 	if (rc == -EAGAIN)
 		return rc;

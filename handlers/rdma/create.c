@@ -93,6 +93,7 @@ static void rdma_qp_clear(struct rdma_qp *qp, const struct sp_rdma_qp_create *a)
 	qp->dying = false;
 	qp->pd = a->pd;
 	qp->path = NULL;
+	qp->selective = NULL;
 	qp->mtu = qp->access = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->in, 0, sizeof(qp->in));

@@ -4,6 +4,7 @@
 #include "cq.h"
 #include "qp.h"
 #include "request.h"
+#include "slot.h"
 #include "tell.h"
 
 #define RDMA_FLUSH_LAST (2 * SP_SEC)
@@ -14,6 +15,7 @@ void rdma_qp_reset(struct sp_ctx *c, struct rdma_qp *qp)
 
 	__atomic_store_n(&qp->state, SP_RDMA_RESET, __ATOMIC_RELEASE);
 	rdma_qp_drop_answers(qp);
+	rdma_selective_end(c, qp);
 	rdma_sq_reset(c, qp);
 	rdma_teller_forget(&qp->teller);
 	if (qp->path)

@@ -36,6 +36,7 @@ bool rdma_request_parse(const struct sp_packet *p, struct rdma_request *r)
 	r->payload = p->data + r->form->ext;
 	r->len = p->len - r->form->ext;
 	r->solicited = p->flags & SP_PKT_SE;
+	r->placed = false;
 	return true;
 }
 
@@ -133,7 +134,8 @@ static enum rdma_outcome rdma_take_write(struct sp_ctx *c, struct rdma_qp *qp, c
 		if (entry <= 0)
 			return entry ? RDMA_LOCAL : RDMA_NO_ENTRY;
 	}
-	if (rdma_write_place(c, qp, in->rkey, in->va, r->payload, r->len))
+	if (r->placed ? !rdma_key_find(c, qp->pd, in->rkey, in->va, r->len, SP_RDMA_REMOTE_WRITE)
+		      : rdma_write_place(c, qp, in->rkey, in->va, r->payload, r->len))
 		return RDMA_ACCESS;
 	in->message = RDMA_MESSAGE_WRITE;
 	in->va += r->len;

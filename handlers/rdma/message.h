@@ -28,6 +28,7 @@ struct rdma_request {
 	const uint8_t *ext, *payload;
 	uint32_t len;
 	bool solicited;
+	bool placed; /* the payload of a WRITE has been placed already, and is not here */
 };
 
 /* The packet's BTH, which the parser has checked. */

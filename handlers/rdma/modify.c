@@ -6,6 +6,7 @@
 #include "qp.h"
 #include "request.h"
 #include "region.h"
+#include "slot.h"
 
 #define ACCESS SP_RDMA_QP_ACCESS
 #define PKEY   SP_RDMA_QP_PKEY
@@ -33,7 +34,7 @@ static const struct rdma_change rdma_changes[] = {
 	{SP_RDMA_RTR,
 	 SP_RDMA_RTS,
 	 {TO_RTS, SP_RDMA_QP_SQ_PSN, SP_RDMA_QP_SQ_PSN},
-	 {ACCESS | RNR | OURS, ACCESS | OURS, QKEY | OURS}},
+	 {ACCESS | RNR | SP_RDMA_QP_RATE, ACCESS | SP_RDMA_QP_RATE, QKEY | SP_RDMA_QP_RATE}},
 	{SP_RDMA_RTS,
 	 SP_RDMA_RTS,
 	 {0},
@@ -131,8 +132,7 @@ static void rdma_attr_set(struct rdma_qp *qp, const struct sp_rdma_qp_attr *a)
 		to->rnr_retry = a->rnr_retry;
 	if (m & SP_RDMA_QP_RATE)
 		to->rate = a->rate;
-	if (m & SP_RDMA_QP_SELECTIVE)
-		to->selective = a->selective;
+	to->selective = qp->selective != NULL;
 	if (m & SP_RDMA_QP_STATE)
 		to->draining = a->draining;
 }
@@ -140,9 +140,15 @@ static void rdma_attr_set(struct rdma_qp *qp, const struct sp_rdma_qp_attr *a)
 /* The port is drawn: it is what spreads QPs over links, and a forger has to guess it. */
 static int rdma_qp_connect(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_rdma_qp_attr *a)
 {
-	const int rc = sp_path_open(c, a->ip, false, &qp->path);
+	int rc = 0;
 
+	if (qp->type == SP_RDMA_RC && a->mask & SP_RDMA_QP_SELECTIVE && a->selective)
+		rc = rdma_selective_begin(c, qp, a->rq_psn);
+	if (rc)
+		return rc;
+	rc = sp_path_open(c, a->ip, false, &qp->path);
 	if (rc) {
+		rdma_selective_end(c, qp);
 		qp->path = NULL;
 		return rc;
 	}

@@ -3,6 +3,7 @@
 #include "qp.h"
 #include "cq.h"
 #include "rq.h"
+#include "slot.h"
 #include "tell.h"
 
 #define RDMA_FLUSH 256 /* receive entries at once */
@@ -62,6 +63,7 @@ void rdma_qp_error(struct sp_ctx *c, struct rdma_qp *qp, int async)
 		return;
 	__atomic_store_n(&qp->state, SP_RDMA_ERR, __ATOMIC_RELEASE);
 	rdma_qp_drop_answers(qp);
+	rdma_selective_drop(c, qp);
 	qp->in.failing = false;
 	if (async >= 0)
 		rdma_qp_tell(c, qp, (enum sp_rdma_async)async);

@@ -17,6 +17,7 @@
 #include "message.h"
 #include "respond.h"
 #include "rq.h"
+#include "slot.h"
 #include "tell.h"
 #include "wqe.h"
 
@@ -61,9 +62,12 @@ static const char *const rdma_counters[] = {
 	[RDMA_CNPS_SENT] = "cnps_sent",
 	[RDMA_CQ_OVERFLOWS] = "cq_overflows",
 	[RDMA_EVENTS_OWED] = "events_owed",
+	[RDMA_PLACED_AHEAD] = "placed_ahead",
+	[RDMA_KEPT_AHEAD] = "kept_ahead",
 	[RDMA_SENT] = "packets_sent",
 	[RDMA_REPEATED] = "packets_repeated",
 	[RDMA_TIMEOUTS] = "timeouts",
+	[RDMA_PROBES] = "probes",
 	[RDMA_NAKS_RECEIVED] = "naks_received",
 	[RDMA_RNRS_RECEIVED] = "rnrs_received",
 	[RDMA_CNPS_RECEIVED] = "cnps_received",
@@ -87,6 +91,9 @@ static const struct sp_param rdma_params[] = {
 	 NULL},
 	{"cnp-interval", SP_TIME, "50us", SP_US, SP_SEC, "A QP sends at most one CNP in this time", NULL},
 	RDMA_REQUEST_PARAMS,
+	{"selective-qps", SP_UINT, "64", 0, 0xFFFE, "QPs that may use selective repeat at once", NULL},
+	{"selective-buffers", SP_UINT, "256", 1, 1 << 20,
+	 "Packets ahead of missing ones that each worker keeps, if they cannot be placed at once", NULL},
 	{NULL, SP_UINT, NULL, 0, 0, NULL, NULL},
 };
 
@@ -151,6 +158,8 @@ static int rdma_attach(struct sp_ctx *c)
 		rc = rdma_regions_attach(c);
 	if (!rc)
 		rc = rdma_qps_attach(c);
+	if (!rc)
+		rc = rdma_selective_attach(c);
 	return rc ? rc : rdma_request_attach(c);
 }
 

@@ -7,6 +7,7 @@
 #include "packet.h"
 #include "qp.h"
 #include "rate.h"
+#include "selective.h"
 
 #define FLUSH_MOST 64 /* entries of the queue in one call */
 
@@ -185,6 +186,8 @@ static struct rdma_op *rdma_next(struct sp_ctx *c, struct rdma_qp *qp)
 	struct rdma_sq *q = &qp->sq;
 	struct rdma_op *op;
 
+	if (qp->selective)
+		rdma_selective_skip(qp);
 	for (;;) {
 		op = q->send;
 		if (!op)
@@ -202,6 +205,8 @@ static struct rdma_op *rdma_next(struct sp_ctx *c, struct rdma_qp *qp)
 	if (qp->type != SP_RDMA_RC)
 		return op;
 	if (rdma_outstanding(q, op) > rdma_of(c)->out.window || rdma_too_far(q, op))
+		return NULL;
+	if (qp->selective && q->at - q->una > qp->selective->mask) /* what is behind a long READ waits for it */
 		return NULL;
 	return rdma_op_reads(op) && !rdma_may_read(qp, op) ? NULL : op;
 }
@@ -221,6 +226,7 @@ static int rdma_make(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_batch *b,
 		if (!op)
 			break;
 		ask = qp->type == SP_RDMA_RC && (q->since_ask + 1 >= often || rdma_outstanding(q, op) >= window);
+		ask |= qp->selective && q->at < q->end; /* it may be what the peer waits for */
 		r = rdma_packet_add(c, qp, b, op, ask);
 		if (r == -EAGAIN && !b->n)
 			return r;
@@ -240,6 +246,8 @@ static void rdma_sent(struct sp_ctx *c, struct rdma_qp *qp, const struct rdma_ba
 
 	for (unsigned i = 0; i < n; i++) {
 		c->counters[b->seq[i] < q->end ? RDMA_REPEATED : RDMA_SENT]++;
+		if (qp->selective)
+			rdma_selective_sent(c, qp, b->seq[i]);
 		q->end = b->end[i] > q->end ? b->end[i] : q->end;
 		if (b->send[i].mem)
 			b->op[i]->mark = mark;

@@ -2,6 +2,7 @@
 /* rdma, requests that arrive: RC and UC. IBTA volume 1, 9.7 and 9.8. */
 #include "respond.h"
 #include "answer.h"
+#include "keep.h"
 #include "key.h"
 #include "message.h"
 #include "place.h"
@@ -61,9 +62,12 @@ static void rdma_advance(struct rdma_qp *qp, const struct sp_packet *p, uint32_t
 	if (naking && rdma_psn_diff(in->ahead, in->psn) >= 0) {
 		/* The NAK has not gone out, and packets are still missing: those from here on. */
 		in->ack_psn = in->psn;
-		in->nak_sent = true;
+		in->nak_sent = !qp->selective;
 	} else if (in->ack_due || rdma_bth(p)->ack_req & SP_BTH_ACK_REQ) {
-		rdma_due(in, RDMA_ACK, rdma_psn(in->psn - 1));
+		if (qp->selective && rdma_keep_gap(qp))
+			rdma_due(in, RDMA_NAK_PSN, in->psn);
+		else
+			rdma_due(in, RDMA_ACK, rdma_psn(in->psn - 1));
 	}
 }
 
@@ -246,44 +250,94 @@ static void rdma_heard(struct sp_ctx *c, struct rdma_qp *qp)
 	rdma_qp_tell(c, qp, SP_RDMA_ASYNC_COMM_EST);
 }
 
-uint32_t rdma_respond_rc(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet *p)
+/* The expected packet. */
+static uint32_t rdma_execute(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_packet *p,
+			     const struct rdma_request *q)
 {
 	struct rdma_responder *in = &qp->in;
-	const int32_t ahead = rdma_psn_diff(p->psn, in->psn);
-	struct rdma_request q;
 	enum rdma_outcome rc;
 
-	if (in->failing)
+	in->nak_sent = false;
+	/* In its order: one message after the other, and its packets together. */
+	if (q->form->kind == RDMA_KIND_NONE || !(q->form->flags & RDMA_FIRST) != (in->message != RDMA_MESSAGE_NONE) ||
+	    (in->message != RDMA_MESSAGE_NONE && in->message != q->form->kind) || !rdma_request_length(qp, p, q)) {
+		rdma_message_fail(c, qp, RDMA_INVALID);
+		return rdma_refuse_request(qp);
+	}
+	rdma_heard(c, qp);
+	if (q->form->kind == RDMA_KIND_READ)
+		return rdma_take_read(c, qp, q);
+	if (q->form->kind == RDMA_KIND_ATOMIC)
+		return rdma_take_atomic(c, qp, p, q);
+	rc = rdma_message_take(c, qp, q);
+	if (rc != RDMA_TAKEN)
+		return rdma_refuse_message(c, qp, rc);
+	rdma_advance(qp, p, 1);
+	return SP_DONE;
+}
+
+/* Selective repeat: the expected packet has come. Behind it, what was kept is executed. */
+static uint32_t rdma_execute_on(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_packet *p,
+				const struct rdma_request *q)
+{
+	struct rdma_responder *in = &qp->in;
+	struct rdma_request kept;
+	struct rdma_taken t;
+	uint32_t verdict;
+
+	qp->selective->latest = p->psn;
+	verdict = rdma_execute(c, qp, p, q);
+	while (!in->failing && !in->nak_sent && rdma_keep_take(c, qp, &t)) {
+		rdma_request_parse(&t.packet, &kept);
+		kept.placed = t.buffer == UINT32_MAX;
+		rdma_execute(c, qp, &t.packet, &kept);
+		rdma_keep_done(c, &t);
+	}
+	if (in->failing || in->nak_sent)
+		return verdict;
+	if (!rdma_keep_gap(qp))
+		in->ahead = rdma_psn(in->psn - 1);
+	else if (rdma_bth(p)->ack_req & SP_BTH_ACK_REQ) /* also behind a READ, whose answer is no report */
+		rdma_due(in, RDMA_NAK_PSN, in->psn);
+	return verdict;
+}
+
+/* Earlier packets are missing. */
+static uint32_t rdma_early(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_packet *p,
+			   const struct rdma_request *q, uint32_t ahead)
+{
+	struct rdma_responder *in = &qp->in;
+	uint32_t verdict;
+	bool tell;
+
+	if (qp->selective) {
+		verdict = rdma_keep(c, qp, p, q, ahead, &tell);
+		if (tell && !in->nak_sent) /* while it is not ready, the peer knows what to do */
+			rdma_due(in, RDMA_NAK_PSN, in->psn);
+		return verdict;
+	}
+	if (!in->nak_sent || (in->ack_due && in->syndrome == RDMA_NAK_PSN))
+		in->ahead = p->psn;
+	if (!in->nak_sent)
+		rdma_due(in, RDMA_NAK_PSN, in->psn);
+	in->nak_sent = true;
+	return SP_DROP(RDMA_AHEAD);
+}
+
+uint32_t rdma_respond_rc(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet *p)
+{
+	const int32_t ahead = rdma_psn_diff(p->psn, qp->in.psn);
+	struct rdma_request q;
+
+	if (qp->in.failing)
 		return SP_DROP(RDMA_WRONG_STATE);
 	if (!rdma_request_parse(p, &q))
 		return SP_DROP(RDMA_SHORT_HEADER);
 	if (ahead < 0)
 		return rdma_again(c, qp, p, &q);
-	if (ahead > 0) {
-		if (!in->nak_sent || (in->ack_due && in->syndrome == RDMA_NAK_PSN))
-			in->ahead = p->psn;
-		if (!in->nak_sent)
-			rdma_due(in, RDMA_NAK_PSN, in->psn);
-		in->nak_sent = true;
-		return SP_DROP(RDMA_AHEAD);
-	}
-	in->nak_sent = false;
-	/* In its order: one message after the other, and its packets together. */
-	if (q.form->kind == RDMA_KIND_NONE || !(q.form->flags & RDMA_FIRST) != (in->message != RDMA_MESSAGE_NONE) ||
-	    (in->message != RDMA_MESSAGE_NONE && in->message != q.form->kind) || !rdma_request_length(qp, p, &q)) {
-		rdma_message_fail(c, qp, RDMA_INVALID);
-		return rdma_refuse_request(qp);
-	}
-	rdma_heard(c, qp);
-	if (q.form->kind == RDMA_KIND_READ)
-		return rdma_take_read(c, qp, &q);
-	if (q.form->kind == RDMA_KIND_ATOMIC)
-		return rdma_take_atomic(c, qp, p, &q);
-	rc = rdma_message_take(c, qp, &q);
-	if (rc != RDMA_TAKEN)
-		return rdma_refuse_message(c, qp, rc);
-	rdma_advance(qp, p, 1);
-	return SP_DONE;
+	if (ahead > 0)
+		return rdma_early(c, qp, p, &q, (uint32_t)ahead);
+	return qp->selective ? rdma_execute_on(c, qp, p, &q) : rdma_execute(c, qp, p, &q);
 }
 static_assert((int)RDMA_MESSAGE_SEND == (int)RDMA_KIND_SEND && (int)RDMA_MESSAGE_WRITE == (int)RDMA_KIND_WRITE,
 	      "a message is of the kind of its packets");

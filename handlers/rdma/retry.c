@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdma, retries: go back N, as the specification has it (volume 1, 9.7.5.1, 9.7.6). To go back is to move sq.at to
- * sq.una; packets are made anew from memory.
+ * sq.una; packets are made anew from memory. With selective repeat sq.at then skips what is not lost.
  */
 #include "retry.h"
 #include "qp.h"
+#include "selective.h"
 
 #define RETRY_TICK     4096000ull /* 4.096 us, in ps */
 #define RETRY_INFINITE 7	  /* of rnr_retry */
@@ -24,14 +25,19 @@ void rdma_sq_fail(struct rdma_qp *qp, enum sp_rdma_status status)
 	q->failed = true;
 }
 
-static void rdma_go_back(struct sp_ctx *c, struct rdma_qp *qp)
+/* all: and not only the oldest packet, with selective repeat. */
+static void rdma_go_back(struct sp_ctx *c, struct rdma_qp *qp, bool all)
 {
 	struct rdma_sq *q = &qp->sq;
 
-	q->at = q->una;
-	q->send = q->wait;
-	q->ask = q->una;
-	q->since_ask = 0;
+	if (qp->selective) {
+		rdma_selective_again(qp, all);
+	} else {
+		q->at = q->una;
+		q->send = q->wait;
+		q->ask = q->una;
+		q->since_ask = 0;
+	}
 	q->heard = c->now;
 	qp->attr.retries++;
 	rdma_qp_start(c, qp);
@@ -40,9 +46,12 @@ static void rdma_go_back(struct sp_ctx *c, struct rdma_qp *qp)
 void rdma_sq_advance(struct sp_ctx *c, struct rdma_qp *qp, uint64_t una)
 {
 	struct rdma_sq *q = &qp->sq;
+	const uint64_t before = q->una;
 	struct rdma_op *op;
 
 	q->una = una;
+	if (qp->selective)
+		rdma_selective_advance(qp, before);
 	while ((op = q->wait) != NULL && !op->status && rdma_op_end(op) <= una && op->begun) {
 		q->reads -= op->counted;
 		op->counted = false;
@@ -69,22 +78,39 @@ void rdma_retry_response(struct sp_ctx *c, struct rdma_qp *qp)
 		return;
 	q->restarting = true;
 	q->restart = q->una;
-	rdma_go_back(c, qp);
+	rdma_go_back(c, qp, false);
+}
+
+/* False: the packet at sq.una has been asked for often enough. */
+static bool rdma_may_repeat(struct rdma_qp *qp)
+{
+	struct rdma_sq *q = &qp->sq;
+
+	if (q->nak_at == q->una + 1 && !q->retries) {
+		rdma_sq_fail(qp, SP_RDMA_RETRY_EXC_ERR);
+		return false;
+	}
+	q->retries -= q->nak_at == q->una + 1;
+	q->nak_at = q->una + 1;
+	return true;
 }
 
 void rdma_retry_sequence(struct sp_ctx *c, struct rdma_qp *qp)
 {
-	struct rdma_sq *q = &qp->sq;
+	if (qp->sq.at != qp->sq.una && rdma_may_repeat(qp)) /* otherwise it will be sent anyway */
+		rdma_go_back(c, qp, true);
+}
 
-	if (q->at == q->una) /* it will be sent anyway */
+void rdma_retry_report(struct sp_ctx *c, struct rdma_qp *qp, uint64_t seq, const uint8_t *from, uint32_t len)
+{
+	bool oldest;
+	const unsigned n = rdma_selective_report(c, qp, seq, from, len, &oldest);
+
+	if (!n || (oldest && !rdma_may_repeat(qp)))
 		return;
-	if (q->nak_at == q->una + 1 && !q->retries) {
-		rdma_sq_fail(qp, SP_RDMA_RETRY_EXC_ERR);
-		return;
-	}
-	q->retries -= q->nak_at == q->una + 1;
-	q->nak_at = q->una + 1;
-	rdma_go_back(c, qp);
+	qp->sq.heard = c->now;
+	qp->attr.retries++;
+	rdma_qp_start(c, qp);
 }
 
 void rdma_retry_rnr(struct sp_ctx *c, struct rdma_qp *qp, uint8_t code)
@@ -99,18 +125,29 @@ void rdma_retry_rnr(struct sp_ctx *c, struct rdma_qp *qp, uint8_t code)
 	}
 	q->rnrs -= q->rnrs != RETRY_INFINITE && q->at != q->una;
 	q->rnr_until = c->now + rdma_rnr_time[code & 31] * 10 * SP_US;
-	rdma_go_back(c, qp);
+	rdma_go_back(c, qp, true);
 }
 
-/* SP_NEVER: no acknowledgement is awaited, or not for ever. */
-static sp_time rdma_timeout_at(const struct rdma_qp *qp)
+/* An acknowledgement is awaited. */
+static bool rdma_awaits(const struct rdma_qp *qp)
 {
 	const struct rdma_sq *q = &qp->sq;
 
-	if (qp->type != SP_RDMA_RC || q->una >= q->ask || !q->wait || q->wait->status || q->rnr_until ||
-	    !(qp->attr.timeout & 31))
+	return qp->type == SP_RDMA_RC && q->una < q->ask && q->wait && !q->wait->status && !q->rnr_until;
+}
+
+/* SP_NEVER: none is awaited, or for ever. */
+static sp_time rdma_timeout_at(const struct rdma_qp *qp)
+{
+	if (!rdma_awaits(qp) || !(qp->attr.timeout & 31))
 		return SP_NEVER;
-	return q->heard + (RETRY_TICK << (qp->attr.timeout & 31));
+	return qp->sq.heard + (RETRY_TICK << (qp->attr.timeout & 31));
+}
+
+/* Selective repeat only. */
+static sp_time rdma_probe_at(const struct rdma_qp *qp)
+{
+	return qp->selective && rdma_awaits(qp) ? rdma_selective_probe_at(qp) : SP_NEVER;
 }
 
 static void rdma_timed_out(struct sp_ctx *c, struct rdma_qp *qp)
@@ -125,7 +162,7 @@ static void rdma_timed_out(struct sp_ctx *c, struct rdma_qp *qp)
 		return;
 	}
 	q->retries--;
-	rdma_go_back(c, qp);
+	rdma_go_back(c, qp, true);
 }
 
 void rdma_retry_timer(struct sp_ctx *c, struct rdma_qp *qp)
@@ -141,6 +178,12 @@ void rdma_retry_timer(struct sp_ctx *c, struct rdma_qp *qp)
 		rdma_qp_start(c, qp);
 	} else if (rdma_timeout_at(qp) <= c->now) {
 		rdma_timed_out(c, qp);
+	} else if (rdma_probe_at(qp) <= c->now) {
+		c->counters[RDMA_PROBES]++;
+		qp->selective->probes++;
+		qp->selective->probed = c->now;
+		rdma_selective_again(qp, false);
+		rdma_qp_start(c, qp);
 	}
 	if (q->pace_at && q->pace_at <= c->now) {
 		q->pace_at = 0;
@@ -152,8 +195,9 @@ void rdma_retry_timer(struct sp_ctx *c, struct rdma_qp *qp)
 void rdma_retry_arm(struct sp_ctx *c, struct rdma_qp *qp)
 {
 	const struct rdma_sq *q = &qp->sq;
-	sp_time at = rdma_timeout_at(qp);
+	sp_time at = rdma_timeout_at(qp), probe = rdma_probe_at(qp);
 
+	at = probe < at ? probe : at;
 	if (q->flushing)
 		return;
 	if (q->rnr_until)

@@ -6,11 +6,14 @@
  *   region             protection domains, memory regions
  *   cq, rq             completion queues; receive queues, shared or not
  *   ah                 address handles
+ *   slot               selective repeat: what a QP and a worker have for it
  *   wqe, rate, packet, the requester: work requests -> packets, and the answers to them
+ *   selective          selective repeat: the requester's part
  *   retry, ack, request
  *   qp                 states, errors, flush, timer
  *   answer             the responder's ACKs, NAKs and READ responses
  *   place              what packets write: into receive entries, into the ranges of WRITEs
+ *   keep               selective repeat: packets ahead of the expected one
  *   respond, datagram  requests that arrive: RC and UC; UD
  *   modify, create     control requests on QPs
  *   rdma               parameters, attach, dispatch, report
@@ -67,10 +70,13 @@ enum rdma_counter {
 	RDMA_CNPS_SENT,
 	RDMA_CQ_OVERFLOWS,
 	RDMA_EVENTS_OWED,
+	RDMA_PLACED_AHEAD, /* selective repeat: packets that were placed before earlier ones, */
+	RDMA_KEPT_AHEAD,   /* and kept in a buffer */
 	/* the requester's */
 	RDMA_SENT, /* packets, without repeated ones */
 	RDMA_REPEATED,
 	RDMA_TIMEOUTS,
+	RDMA_PROBES,
 	RDMA_NAKS_RECEIVED,
 	RDMA_RNRS_RECEIVED,
 	RDMA_CNPS_RECEIVED,
@@ -195,7 +201,7 @@ struct rdma_responder {
 	/* the message that is arriving */
 	uint8_t message;     /* enum rdma_message */
 	bool skipping;	     /* UC: the rest of a message is dropped */
-	bool nak_sent;	     /* sequence or RNR: one until the expected PSN comes */
+	bool nak_sent;	     /* sequence or RNR: one until the expected PSN comes; selective repeat: RNR only */
 	bool failing;	     /* no more requests are taken: the NAK `syndrome` goes out, then the QP goes to ERR */
 	int8_t failure;	     /* enum sp_rdma_async of that; -1: a completion tells */
 	bool heard;	     /* COMM_EST was posted */
@@ -206,7 +212,8 @@ struct rdma_responder {
 	bool ack_due, again_due; /* again: ACK of a duplicate */
 	uint8_t syndrome;
 	uint32_t ack_psn, again_psn;
-	uint32_t ahead;	    /* the latest PSN that came too early, while a NAK of it is due */
+	uint32_t ahead;	    /* the latest PSN that came too early, while a NAK of it is due; selective repeat: the
+				highest one */
 	uint32_t next;	    /* resource[next % max_dest_rd_atomic] is for the next READ or ATOMIC */
 	uint32_t pending;   /* resources with responses to send */
 	uint32_t unsettled; /* resources that hold a region */
@@ -243,6 +250,7 @@ struct rdma_qp {
 	sp_time rq_wait;
 
 	struct rdma_rq own;
+	struct rdma_selective *selective; /* NULL: plain RC */
 	struct rdma_responder in;
 	struct rdma_sq sq; /* the requester's */
 } __attribute__((aligned(64)));
@@ -253,6 +261,17 @@ struct rdma_worker {
 	struct sp_timer owed_timer;
 	struct sp_issue chore; /* closes paths of address handles that end */
 } __attribute__((aligned(64)));
+
+/* Selective repeat: slots of QPs, and each worker's buffers for packets that come ahead. */
+struct rdma_buffers {
+	uint8_t *bytes;
+	uint32_t *free, left;
+} __attribute__((aligned(64)));
+struct rdma_selectives {
+	struct rdma_selective *slot;
+	struct rdma_buffers *buffers;
+	uint32_t slots, each, window; /* window: a power of two, in PSNs */
+};
 
 /* ---- the context ---- */
 struct rdma {
@@ -272,6 +291,7 @@ struct rdma {
 	struct rdma_qp *qp;
 	struct rdma_worker *worker;
 	struct rdma_requester out;
+	struct rdma_selectives selective;
 	/* home worker */
 	struct rdma_segment *block; /* [blocks][SP_RDMA_SEGMENTS] */
 	uint32_t *block_free, blocks_free;

@@ -311,8 +311,10 @@ struct sp_cm_param {
 	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count, srq, path_mtu_code, timeout;
 	uint16_t reason; /* REJECT */
 	uint16_t private_len;
+	uint8_t selective, reserved[3]; /* selective: CONNECT, ACCEPT: offer selective repeat. Needs 8 bytes of private
+					   data; in ACCEPT only if the peer has offered it */
 	uint8_t private_data[]; /* for CONNECT at most 56 bytes beside the IP-CM header, ACCEPT 196, REJECT 148; SIDR
-				   180, 136 */
+			   180, 136 */
 };
 enum sp_cm_event_type { /* as rdma_cm_event_type says it */
 			SP_CM_EVENT_REQUEST = 4,

@@ -372,6 +372,7 @@ int cm_connect_to(unsigned nic, uint32_t app, uint32_t id, const uint8_t to[16],
 	memcpy(p.from, cm_world.nic[nic].ip, 16);
 	p.retry_count = p.rnr_retry_count = 7;
 	p.responder_resources = p.initiator_depth = 1;
+	p.selective = cm_world.selective[0];
 	return with_param(nic, app, SP_CM_CONNECT, &p);
 }
 
@@ -384,7 +385,8 @@ int cm_answer_with(unsigned nic, uint32_t app, uint32_t op, uint32_t id, uint32_
 						.type = type_of(nic, id),
 						.rnr_retry_count = 7,
 						.responder_resources = 1,
-						.initiator_depth = 1});
+						.initiator_depth = 1,
+						.selective = cm_world.selective[1]});
 }
 
 int cm_with(unsigned nic, uint32_t app, uint32_t op, uint32_t id)

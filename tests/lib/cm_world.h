@@ -38,6 +38,7 @@ struct cm_world {
 	sp_time now, delay, jitter;
 	uint32_t loss, twice; /* of 1000 */
 	uint64_t random;
+	bool selective[2]; /* applications offer selective repeat: those who ask, those who are asked */
 };
 
 extern struct cm_world cm_world;

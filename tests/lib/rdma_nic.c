@@ -6,6 +6,7 @@ uint32_t rn_cq_log = 4, rn_mtu = RN_MTU;
 const struct sp_port_ops *rn_port;
 uint8_t *rn_memory;
 sp_time rn_now;
+bool rn_selective;
 bool rn_ack, rn_solicited, rn_six, rn_marked_ce;
 uint8_t rn_pads;
 uint16_t rn_pkey;
@@ -145,6 +146,7 @@ void rn_to(uint32_t state)
 				    .access = 15,
 				    .qkey = 0x11111111,
 				    .dest_qp = RN_PEER,
+				    .selective = rn_selective,
 				    .rq_psn = RN_PSN,
 				    .path_mtu = rn_mtu,
 				    .max_rd_atomic = 4,
@@ -163,7 +165,7 @@ void rn_to(uint32_t state)
 	if (!ud)
 		a.mask |= SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN;
 	if (rc)
-		a.mask |= SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR;
+		a.mask |= SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR | (rn_selective ? SP_RDMA_QP_SELECTIVE : 0);
 	CU_ASSERT_EQUAL_FATAL(rn_modify(&a), 0);
 	if (state == SP_RDMA_RTR)
 		return;

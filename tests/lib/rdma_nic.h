@@ -35,6 +35,7 @@ int rn_register(uint64_t va, uint64_t at, uint64_t len, uint32_t pd, uint32_t ac
 /* A QP; rn_qpn is its number from then on. srq 0: its own receive queue of 16 entries. */
 void rn_qp(uint32_t type, uint32_t srq);
 extern uint32_t rn_type;
+extern bool rn_selective; /* QPs get selective repeat */
 int rn_modify(const struct sp_rdma_qp_attr *);
 int rn_state(uint32_t state);
 void rn_to(uint32_t state);	/* RESET to INIT, RTR, RTS as far as that */

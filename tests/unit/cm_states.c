@@ -258,26 +258,35 @@ TEST_BETWEEN(start, cm_world_close, events_wait_for_room)
 	silent(SERVER);
 }
 
-/* Two ends that both offer selective repeat agree; the offer is not the application's to see. */
-TEST(selective_repeat_is_agreed_on)
+/* Selective repeat: both NICs and both applications must want it. Then both ends know, and the offer is not the
+ * applications' to see. */
+static void offered(bool nics, bool asks, bool answers)
 {
 	static const char *const on[] = {"selective", "yes", NULL};
 	const uint8_t nothing[SP_RDMA_PRIVATE] = {0};
 	struct cm_told t;
 
-	cm_world_open(1, on);
+	cm_world_open(1, nics ? on : NULL);
+	cm_world.selective[0] = asks;
+	cm_world.selective[1] = answers;
 	listening(SP_CM_CONNECTED, 0);
 	connecting(SP_CM_CONNECTED, 100);
 	pass(SP_MS);
 	CU_ASSERT_TRUE_FATAL(cm_next(SERVER, APP, &t));
-	CU_ASSERT_TRUE(t.e.selective);
+	CU_ASSERT_EQUAL(t.e.selective, nics && asks);
 	CU_ASSERT_EQUAL(memcmp(t.private_data, nothing, t.e.private_len), 0);
 	cm_answer_with(SERVER, APP, SP_CM_ACCEPT, t.e.id, 200);
 	pass(SP_MS);
 	CU_ASSERT_TRUE_FATAL(cm_next(CLIENT, APP, &t));
-	CU_ASSERT_TRUE(t.e.selective);
+	CU_ASSERT_EQUAL(t.e.selective, nics && asks && answers);
 	CU_ASSERT_EQUAL(memcmp(t.private_data, nothing, t.e.private_len), 0);
 	cm_world_close();
+}
+
+TEST(selective_repeat_is_agreed_on)
+{
+	for (unsigned i = 0; i < 8; i++)
+		offered(i & 4, i & 2, i & 1);
 }
 
 /* ---- many connections over a bad network ---- */

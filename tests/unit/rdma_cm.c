@@ -152,8 +152,33 @@ TEST_BETWEEN(rdma_host_open, rdma_host_shut, accept_answers_with_the_own_qp_and_
 	CU_ASSERT_EQUAL(sp_rdma_accept(&event, rdma_qp, &link), 0);
 	data(&seen);
 	CU_ASSERT(rdma_f.op == SP_CM_ACCEPT && seen.id == 700 && seen.qp == RDMA_QP && seen.path_mtu_code == 2 &&
-		  seen.private_len == 5);
+		  seen.private_len == 5 && !seen.selective);
 	CU_ASSERT_EQUAL(sp_rdma_cm_wait(rdma_r, &event, SP_MS), -ETIMEDOUT);
 	/* A message says with which PSN its sender wants to be sent to, as in Linux. */
 	CU_ASSERT(rdma_f.rts.sq_psn == 0x77 && rdma_f.rtr.rq_psn == seen.psn);
+}
+
+/* Selective repeat is said to the peer where it is used: if both want it, and the answer has room to say so. */
+TEST_BETWEEN(rdma_host_open, rdma_host_shut, accept_offers_selective_repeat_where_it_is_used)
+{
+	uint64_t cookie;
+	struct sp_rdma_cm *listener = id_of(SP_CM_CONNECTED, NULL, &cookie);
+	const struct sp_rdma_qp_attr reset = {.mask = SP_RDMA_QP_STATE, .state = SP_RDMA_RESET};
+	const char bytes[196] = "";
+	struct sp_rdma_cm_event event;
+	struct sp_cm_param seen;
+
+	CU_ASSERT_PTR_NOT_NULL(listener);
+	for (uint32_t i = 0; i < 8; i++) {
+		const struct sp_rdma_link link = {
+			.selective = i & 1, .private_data = bytes, .private_len = i & 2 ? 189 : 188};
+
+		sp_rdma_qp_modify(rdma_qp, &reset);
+		nic_event(700 + i, SP_CM_EVENT_REQUEST, cookie, "");
+		CU_ASSERT_EQUAL(sp_rdma_cm_wait(rdma_r, &event, SP_SEC), 0);
+		event.selective = i & 4;
+		CU_ASSERT_EQUAL(sp_rdma_accept(&event, rdma_qp, &link), 0);
+		data(&seen);
+		CU_ASSERT_EQUAL(seen.selective, i == 5);
+	}
 }

@@ -12,6 +12,8 @@
 #include "../../handlers/rdma/rate.c"
 #include "../../handlers/rdma/request.c"
 #include "../../handlers/rdma/retry.c"
+#include "../../handlers/rdma/selective.c"
+#include "../../handlers/rdma/slot.c"
 #include "../../handlers/rdma/wqe.c"
 #include "../lib/suite.h"
 

@@ -3,95 +3,7 @@
  * a link that loses, repeats and reorders, in virtual time. */
 #include "rdma_request_loop.h"
 
-/* ---- control ---- */
-static void control(uint32_t op, uint32_t qp, const void *in, uint32_t in_len, void *out, uint32_t out_room)
-{
-	struct sp_control x = {.op = op, .qp = qp, .in_len = in_len, .in = in, .out = out, .out_room = out_room};
-
-	CU_ASSERT_EQUAL_FATAL(rdma_control(&n->c, &x), 0);
-}
-
-static uint32_t make(uint32_t op, const void *in, uint32_t in_len)
-{
-	struct sp_rdma_id id;
-
-	control(op, 0, in, in_len, &id, sizeof(id));
-	return id.id;
-}
-
-static void modify(uint32_t qp, struct sp_rdma_qp_attr a, uint32_t state, uint32_t mask)
-{
-	a.state = state;
-	a.mask = mask | SP_RDMA_QP_STATE;
-	control(SP_RDMA_QP_MODIFY, qp, &a, sizeof(a), NULL, 0);
-}
-
-static void connect(unsigned k, uint32_t mtu)
-{
-	const struct sp_rdma_qp_attr a = {.access = 15,
-					  .ip = {[10] = 0xFF, [11] = 0xFF, 1, 2, 3, 4},
-					  .dest_qp = n->side[!k].qp,
-					  .rq_psn = 0xFFFFF0 + !k,
-					  .sq_psn = 0xFFFFF0 + k,
-					  .path_mtu = mtu,
-					  .max_rd_atomic = 4,
-					  .max_dest_rd_atomic = 4,
-					  .min_rnr_timer = 1,
-					  .timeout = 7,
-					  .retry_cnt = 7,
-					  .rnr_retry = 7};
-
-	modify(n->side[k].qp, a, SP_RDMA_INIT, PKEY | PORT | ACCESS);
-	modify(n->side[k].qp, a, SP_RDMA_RTR, TO_RTR | SP_RDMA_QP_MAX_DEST_RD | RNR);
-	modify(n->side[k].qp, a, SP_RDMA_RTS, TO_RTS);
-}
-
-static void begin(uint64_t seed, uint32_t mtu)
-{
-	uint32_t pd;
-
-	n = sp_alloc(NULL, sizeof(*n));
-	n->random = seed * 2654435761u + 1;
-	n->mem = (struct sp_mem){.base = sp_alloc(NULL, 2 * SIDE), .len = 2 * SIDE};
-	n->c = (struct sp_ctx){.state = &n->s, .counters = n->counters, .workers = 1, .now = SP_SEC};
-	rdma_configure(&n->c, &(uint64_t){0});
-	CU_ASSERT_EQUAL_FATAL(rdma_attach(&n->c), 0);
-	pd = make(SP_RDMA_PD_CREATE, NULL, 0);
-	for (unsigned k = 0; k < 2; k++) {
-		const uint64_t at = k * SIDE;
-		struct side *x = &n->side[k];
-		const struct sp_rdma_cq_create cq = {.offset = at, .log = 9};
-		struct sp_rdma_qp_create qp = {.sq = at + (256 << 10),
-					       .rq = at + (512 << 10),
-					       .type = SP_RDMA_RC,
-					       .pd = pd,
-					       .sq_log = LOG,
-					       .rq_log = LOG,
-					       .send_sges = 4,
-					       .recv_sges = 2,
-					       .inlined = 64};
-		struct {
-			struct sp_rdma_mr_reg r;
-			struct sp_rdma_segment g[2];
-		} mr = {{VA, SIDE - DATA, pd, 15, 2, 0},
-			{{5000, at + DATA, 0, 0}, {SIDE - DATA - 5000, at + DATA + 5000, 0, 0}}};
-		struct sp_rdma_keys keys;
-		struct sp_rdma_qp made;
-
-		x->mem = n->mem.base + at;
-		x->wanted = sp_alloc(NULL, AREA);
-		for (unsigned i = 0; i < AREA; i += 4)
-			*(uint32_t *)(void *)(x->mem + DATA + AREA_SOURCE * AREA + i) = draw(1u << 31);
-		memset(x->mem + DATA + AREA_SOURCE * AREA, 0, 8); /* of ATOMICs */
-		qp.send_cq = qp.recv_cq = make(SP_RDMA_CQ_CREATE, &cq, sizeof(cq));
-		control(SP_RDMA_MR_REG, 0, &mr, sizeof(mr), &keys, sizeof(keys));
-		x->lkey = keys.lkey;
-		control(SP_RDMA_QP_CREATE, 0, &qp, sizeof(qp), &made, sizeof(made));
-		x->qp = made.qp;
-	}
-	connect(0, mtu);
-	connect(1, mtu);
-}
+static uint64_t placed, kept; /* packets ahead of others, so far */
 
 static void end(void)
 {
@@ -103,6 +15,11 @@ static void end(void)
 		for (unsigned i = 0; i < n->side[k].posted; i++)
 			free(n->side[k].request[i].bytes);
 	}
+	for (unsigned i = 0; i < n->s.selective.slots; i++)
+		CU_ASSERT_FALSE(n->s.selective.slot[i].taken);
+	CU_ASSERT_EQUAL(n->s.selective.buffers[0].left, loop_buffers);
+	placed += n->counters[RDMA_PLACED_AHEAD];
+	kept += n->counters[RDMA_KEPT_AHEAD];
 	while (gave)
 		free(given[--gave]);
 }
@@ -177,8 +94,12 @@ static void sent_done(struct side *x, const struct side *peer, uint32_t i)
 	memset(mine, 0xEE, r->len);
 }
 
+static bool lies; /* reports do: a QP may end, and no more */
+
 static void completed(struct side *x, struct side *peer, const struct sp_rdma_cqe *e)
 {
+	if (lies)
+		return;
 	MUST(!e->status);
 	if (n->bad)
 		return;
@@ -215,76 +136,12 @@ static void poll(unsigned k)
 	__atomic_store_n(&head->consumer, x->cq_at, __ATOMIC_RELEASE);
 }
 
-/* ---- time ---- */
-static bool step(sp_time until)
-{
-	struct air *next = NULL;
-	struct sp_timer *timer = NULL;
-	sp_time at = until;
-	bool more = false;
-
-	for (unsigned i = 0; i < 8; i++)
-		if (n->issue[i % 2]) {
-			struct sp_issue *issue = n->issue[i % 2];
-			int r;
-
-			n->issue[i % 2] = NULL;
-			r = rdma_issue(&n->c, issue, 1 + draw(32));
-			n->waits |= r == SP_ISSUE_WAIT;
-			n->issue[i % 2] = r == SP_ISSUE_MORE ? issue : n->issue[i % 2];
-		}
-	poll(0);
-	poll(1);
-	more = n->issue[0] || n->issue[1];
-	at = more && n->c.now + SP_US < until ? n->c.now + SP_US : until;
-	while (n->airs && !n->air[n->airs - 1].used)
-		n->airs--;
-	for (unsigned i = 0; i < n->airs; i++)
-		if (n->air[i].used && n->air[i].at < at) {
-			next = &n->air[i];
-			at = next->at;
-		}
-	for (unsigned i = 0; i < 8 && n->timer[i]; i++)
-		if (n->timer[i]->armed && n->timer[i]->at < at) {
-			timer = n->timer[i];
-			at = timer->at;
-		}
-	n->c.now = at > n->c.now ? at : n->c.now;
-	for (; n->back < n->lents && n->lent[n->back % IN_AIR] <= n->c.now; n->back++)
-		;
-	if (n->waits) { /* it is called when ports are done, or too often */
-		n->waits = false;
-		rdma_qp_start(&n->c, &n->s.qp[n->side[0].qp - n->s.first_qp]);
-		rdma_qp_start(&n->c, &n->s.qp[n->side[1].qp - n->s.first_qp]);
-		more |= next || timer || n->back < n->lents;
-	}
-	if (timer) {
-		timer->armed = 0;
-		rdma_timer(&n->c, timer);
-	} else if (next) {
-		struct sp_packet *p = &next->p;
-
-		rdma_payload(&n->c, NULL, &p, 1);
-		next->used = false;
-	}
-	return (next || timer || more) && n->c.now < until;
-}
-
-static void run_for(sp_time t)
-{
-	const sp_time until = n->c.now + t;
-
-	while (!n->bad && step(until))
-		;
-	n->c.now = until;
-}
-
 static void both_ways(uint64_t seed, unsigned loss, unsigned repeat, unsigned late)
 {
 	static const uint32_t mtus[] = {256, 1024, 4096, 512};
 
 	begin(seed, mtus[seed % 4]);
-	n->loss = loss;
+	n->loss = loss * (LOSSES / 1000);
 	n->repeat = repeat;
 	n->late = late;
 	for (unsigned i = 0; i < 10000 && !n->bad; i++) {
@@ -323,6 +180,7 @@ TEST(over_a_good_link)
 {
 	for (uint64_t seed = 0; seed < 8; seed++)
 		both_ways(seed, 0, 0, 0);
+	CU_ASSERT_EQUAL(placed + kept, 0);
 }
 
 TEST(over_a_link_that_loses)
@@ -341,4 +199,84 @@ TEST(over_a_link_that_does_it_all)
 {
 	for (uint64_t seed = 50; seed < 50 + suite_times(12); seed++)
 		both_ways(seed, 10, 10, 10);
+}
+
+/* ---- selective repeat: every byte, completions in order; with many buffers for packets ahead, and with few ---- */
+static void both_ways_selective(uint64_t seed, unsigned loss, unsigned repeat, unsigned late)
+{
+	loop_selective = true;
+	loop_buffers = seed % 3 ? 64 : 3;
+	both_ways(seed, loss, repeat, late);
+	loop_selective = false;
+}
+
+TEST(selective_over_a_link_that_loses)
+{
+	for (uint64_t seed = 0; seed < suite_times(40); seed++)
+		both_ways_selective(seed, 15, 0, 0);
+	CU_ASSERT(placed > 1000 && kept > 1000);
+}
+
+TEST(selective_over_a_link_that_repeats_and_reorders)
+{
+	for (uint64_t seed = 0; seed < suite_times(40); seed++)
+		both_ways_selective(seed, 0, 20, 20);
+}
+
+TEST(selective_over_a_link_that_does_it_all)
+{
+	for (uint64_t seed = 50; seed < 50 + suite_times(40); seed++)
+		both_ways_selective(seed, 10, 10, 10);
+}
+
+/* Reports at random from the peer's address, of any length, with any bits: they harm the QP's own conversation only. */
+static void lie(struct side *x)
+{
+	uint8_t bytes[HEAD + 4096 + 4];
+	struct sp_packet p = {.data = bytes + HEAD, .len = draw(8) ? 4 + draw(64) : 4 + draw(4000)};
+	struct rdma_sq *q = &n->s.qp[x->qp - n->s.first_qp].sq;
+
+	p.frame = bytes;
+	p.l3 = 14;
+	p.l4 = 34;
+	p.frame_len = HEAD + p.len + 4;
+	p.dest_qp = x->qp;
+	p.qp_index = (uint16_t)(x->qp - n->s.first_qp);
+	p.opcode = SP_RC_ACKNOWLEDGE;
+	p.flags = SP_PKT_ROCE;
+	p.psn = rdma_psn((uint32_t)q->una + draw(4) * draw(300) - draw(2));
+	for (uint32_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)draw(256);
+	memcpy(bytes + 14 + 12, (const uint8_t[]){1, 2, 3, 4}, 4);
+	bytes[14 + 1] = 0;
+	bytes[HEAD - 10] = bytes[HEAD - 9] = 0xFF;
+	bytes[HEAD] = 0x60;
+	sp_store_be32(bytes + HEAD + 4, (uint32_t)q->una + draw(600) - 300);
+	rdma_payload(&n->c, NULL, (struct sp_packet *[]){&p}, 1);
+}
+
+TEST(reports_that_lie_harm_only_those_who_made_them)
+{
+	lies = true;
+	for (uint64_t seed = 0; seed < suite_times(40); seed++) {
+		loop_selective = true;
+		begin(seed, 1024);
+		for (unsigned i = 0; i < 400; i++) {
+			struct side *x = &n->side[0];
+
+			while (x->posted - n->s.qp[x->qp - n->s.first_qp].sq.done < DEPTH && x->posted < 4000)
+				post(x, &n->side[1]);
+			while (n->side[1].receives - n->s.qp[n->side[1].qp - n->s.first_qp].in.msn < DEPTH - 1)
+				post_receive(&n->side[1]);
+			run_for(draw(20) * SP_US);
+			lie(x);
+		}
+		for (unsigned k = 0; k < 2; k++) {
+			CU_ASSERT_EQUAL(rdma_state(&n->s.qp[n->side[k].qp - n->s.first_qp]) == SP_RDMA_RTR, 0);
+			memcpy(n->side[k].wanted, n->side[k].mem + DATA + AREA_WRITTEN * AREA, AREA);
+		}
+		run_for(SP_SEC);
+		end();
+	}
+	loop_selective = lies = false;
 }

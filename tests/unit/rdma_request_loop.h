@@ -9,6 +9,7 @@
 #include "../../handlers/rdma/cq.c"
 #include "../../handlers/rdma/create.c"
 #include "../../handlers/rdma/datagram.c"
+#include "../../handlers/rdma/keep.c"
 #include "../../handlers/rdma/key.c"
 #include "../../handlers/rdma/message.c"
 #include "../../handlers/rdma/modify.c"
@@ -23,25 +24,28 @@
 #include "../../handlers/rdma/respond.c"
 #include "../../handlers/rdma/retry.c"
 #include "../../handlers/rdma/rq.c"
+#include "../../handlers/rdma/selective.c"
+#include "../../handlers/rdma/slot.c"
 #include "../../handlers/rdma/tell.c"
 #include "../../handlers/rdma/wqe.c"
 #include "../lib/suite.h"
 
-#define LOG    5
-#define DEPTH  (1u << LOG)
-#define SLOT   (1u << 15)
-#define AREA   (DEPTH * SLOT)
+#define LOG   5
+#define DEPTH (1u << LOG)
+#define SLOT  (1u << 15)
+#define AREA  (DEPTH * SLOT)
+#ifndef SIDE
 #define SIDE   (8u << 20) /* memory of a side: queues; then areas: SENDs from, receives, WRITEs to, READs from */
-#define DATA   (1u << 20)
-#define VA     0x7f0000000000ull
-#define HEAD   54 /* Ethernet, IPv4, UDP, BTH */
 #define IN_AIR 4096
+#endif
+#define DATA (1u << 20)
+#define VA   0x7f0000000000ull
+#define HEAD 54 /* Ethernet, IPv4, UDP, BTH */
 enum { AREA_OWN, AREA_RECEIVE, AREA_WRITTEN, AREA_SOURCE };
 
 struct air {
 	sp_time at;
 	struct sp_packet p;
-	bool used;
 	uint8_t frame[HEAD + 64 + 4096 + 4];
 };
 struct request {
@@ -66,6 +70,8 @@ static struct {
 	struct sp_mem mem;
 	struct side side[2];
 	struct air air[IN_AIR];
+	uint32_t heap[IN_AIR]; /* of air: the first `airs` are on their way, the earliest is the first; the rest is free
+				*/
 	unsigned airs;
 	sp_time link;
 	struct sp_issue *issue[2];
@@ -89,12 +95,59 @@ static uint32_t draw(uint32_t below)
 		}                                                                                                      \
 	} while (0)
 
+/* ---- the link ---- */
+#define LOSSES 100000
+static sp_time loop_delay = 5 * SP_US, loop_packet = 100000, loop_byte; /* loop_byte: that it takes on the link */
+static uint64_t loop_window = 256, loop_buffers = 64;
+static bool loop_selective; /* both QPs */
+static uint8_t loop_timeout = 7;
+static uint32_t loop_rate; /* of a QP, Mbit/s */
+
+static bool air_before(unsigned a, unsigned b)
+{
+	return n->air[n->heap[a]].at < n->air[n->heap[b]].at;
+}
+
+static void air_swap(unsigned a, unsigned b)
+{
+	const uint32_t i = n->heap[a];
+
+	n->heap[a] = n->heap[b];
+	n->heap[b] = i;
+}
+
+/* The first free one is on its way. */
+static void air_push(void)
+{
+	for (unsigned i = n->airs++; i && air_before(i, (i - 1) / 2); i = (i - 1) / 2)
+		air_swap(i, (i - 1) / 2);
+}
+
+/* The earliest has arrived. */
+static struct air *air_pop(void)
+{
+	air_swap(0, --n->airs);
+	for (unsigned i = 0, least; 2 * i + 1 < n->airs; i = least) {
+		least = 2 * i + 1;
+		least += least + 1 < n->airs && air_before(least + 1, least);
+		if (!air_before(least, i))
+			break;
+		air_swap(i, least);
+	}
+	air_swap(n->airs, IN_AIR - 1); /* what it makes us send takes another place */
+	return &n->air[n->heap[IN_AIR - 1]];
+}
+
 /* ---- the NIC ---- */
 void sp_handler_register(const struct sp_handler *h)
 {
 }
 uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 {
+	if (!strcmp(name, "send-window"))
+		return loop_window;
+	if (!strcmp(name, "selective-buffers"))
+		return loop_buffers;
 	for (const struct sp_param *p = rdma_params; p->name; p++)
 		if (!strcmp(name, p->name))
 			return !strcmp(p->fallback, "no")      ? 0
@@ -225,19 +278,18 @@ bool sp_send_settled(struct sp_ctx *c, uint64_t mark)
 int sp_send_roce(struct sp_ctx *c, struct sp_path *path, const struct sp_send *s)
 {
 	uint8_t *to;
-	unsigned i = 0;
 
 	MUST(s->ext_len <= 64 && s->len <= 4096 && s->psn < 1u << 24);
 	if (!draw(100))
 		return -EAGAIN;
-	n->link = (n->link > c->now ? n->link : c->now) + 100000;
+	n->link = (n->link > c->now ? n->link : c->now) + loop_packet + loop_byte * (82 + s->ext_len + s->len);
 	for (unsigned copies = draw(1000) < n->repeat ? 2 : 1; copies--;) {
 		struct air *a;
 
-		while (n->air[i].used)
-			i++;
-		a = &n->air[i];
-		n->airs = i < n->airs ? n->airs : i + 1;
+		MUST(n->airs < IN_AIR - 1);
+		if (n->airs == IN_AIR - 1 || draw(LOSSES) < n->loss)
+			continue;
+		a = &n->air[n->heap[n->airs]];
 		memset(a->frame, 0, HEAD);
 		memcpy(a->frame + 14 + 12, (const uint8_t[]){1, 2, 3, 4}, 4);
 		to = a->frame + HEAD - 12;
@@ -253,8 +305,7 @@ int sp_send_roce(struct sp_ctx *c, struct sp_path *path, const struct sp_send *s
 			memcpy(to, s->piece[k].mem->base + s->piece[k].offset, s->piece[k].len);
 		if (!s->piece && s->len)
 			memcpy(to, s->mem ? s->mem->base + s->offset : s->bytes, s->len);
-		a->used = draw(1000) >= n->loss;
-		a->at = n->link + 5 * SP_US + (draw(1000) < n->late ? draw(30) * SP_US : 0);
+		a->at = n->link + loop_delay + (draw(1000) < n->late ? draw(30) * SP_US : 0);
 		a->p = (struct sp_packet){.data = a->frame + HEAD,
 					  .len = s->ext_len + s->len,
 					  .frame = a->frame,
@@ -266,6 +317,7 @@ int sp_send_roce(struct sp_ctx *c, struct sp_path *path, const struct sp_send *s
 					  .opcode = s->opcode,
 					  .flags = SP_PKT_ROCE | (s->flags & SP_PKT_SE)};
 		a->p.qp_index = (uint16_t)(s->dest_qp - n->s.first_qp);
+		air_push();
 	}
 	if (s->mem)
 		n->lent[n->lents++ % IN_AIR] = n->link + SP_US;
@@ -280,6 +332,163 @@ int sp_send_roce_run(struct sp_ctx *c, struct sp_path *path, const struct sp_sen
 			return i ? (int)i : r;
 	}
 	return (int)count;
+}
+
+/* ---- control ---- */
+static void control(uint32_t op, uint32_t qp, const void *in, uint32_t in_len, void *out, uint32_t out_room)
+{
+	struct sp_control x = {.op = op, .qp = qp, .in_len = in_len, .in = in, .out = out, .out_room = out_room};
+
+	CU_ASSERT_EQUAL_FATAL(rdma_control(&n->c, &x), 0);
+}
+
+static uint32_t make(uint32_t op, const void *in, uint32_t in_len)
+{
+	struct sp_rdma_id id;
+
+	control(op, 0, in, in_len, &id, sizeof(id));
+	return id.id;
+}
+
+static void modify(uint32_t qp, struct sp_rdma_qp_attr a, uint32_t state, uint32_t mask)
+{
+	a.state = state;
+	a.mask = mask | SP_RDMA_QP_STATE;
+	control(SP_RDMA_QP_MODIFY, qp, &a, sizeof(a), NULL, 0);
+}
+
+static void connect(unsigned k, uint32_t mtu)
+{
+	const struct sp_rdma_qp_attr a = {.access = 15,
+					  .ip = {[10] = 0xFF, [11] = 0xFF, 1, 2, 3, 4},
+					  .dest_qp = n->side[!k].qp,
+					  .rq_psn = 0xFFFFF0 + !k,
+					  .sq_psn = 0xFFFFF0 + k,
+					  .path_mtu = mtu,
+					  .max_rd_atomic = 4,
+					  .max_dest_rd_atomic = 4,
+					  .min_rnr_timer = 1,
+					  .timeout = loop_timeout,
+					  .selective = loop_selective,
+					  .rate = loop_rate,
+					  .retry_cnt = 7,
+					  .rnr_retry = 7};
+
+	modify(n->side[k].qp, a, SP_RDMA_INIT, PKEY | PORT | ACCESS);
+	modify(n->side[k].qp, a, SP_RDMA_RTR, TO_RTR | SP_RDMA_QP_MAX_DEST_RD | RNR | SP_RDMA_QP_SELECTIVE);
+	modify(n->side[k].qp, a, SP_RDMA_RTS, TO_RTS | SP_RDMA_QP_RATE);
+}
+
+static void begin(uint64_t seed, uint32_t mtu)
+{
+	uint32_t pd;
+
+	n = sp_alloc(NULL, sizeof(*n));
+	n->random = seed * 2654435761u + 1;
+	n->mem = (struct sp_mem){.base = sp_alloc(NULL, 2 * SIDE), .len = 2 * SIDE};
+	for (unsigned i = 0; i < IN_AIR; i++)
+		n->heap[i] = i;
+	n->c = (struct sp_ctx){.state = &n->s, .counters = n->counters, .workers = 1, .now = SP_SEC};
+	rdma_configure(&n->c, &(uint64_t){0});
+	CU_ASSERT_EQUAL_FATAL(rdma_attach(&n->c), 0);
+	pd = make(SP_RDMA_PD_CREATE, NULL, 0);
+	for (unsigned k = 0; k < 2; k++) {
+		const uint64_t at = k * SIDE;
+		struct side *x = &n->side[k];
+		const struct sp_rdma_cq_create cq = {.offset = at, .log = 9};
+		struct sp_rdma_qp_create qp = {.sq = at + (256 << 10),
+					       .rq = at + (512 << 10),
+					       .type = SP_RDMA_RC,
+					       .pd = pd,
+					       .sq_log = LOG,
+					       .rq_log = LOG,
+					       .send_sges = 4,
+					       .recv_sges = 2,
+					       .inlined = 64};
+		struct {
+			struct sp_rdma_mr_reg r;
+			struct sp_rdma_segment g[2];
+		} mr = {{VA, SIDE - DATA, pd, 15, 2, 0},
+			{{5000, at + DATA, 0, 0}, {SIDE - DATA - 5000, at + DATA + 5000, 0, 0}}};
+		struct sp_rdma_keys keys;
+		struct sp_rdma_qp made;
+
+		x->mem = n->mem.base + at;
+		x->wanted = sp_alloc(NULL, AREA);
+		for (unsigned i = 0; i < AREA; i += 4)
+			*(uint32_t *)(void *)(x->mem + DATA + AREA_SOURCE * AREA + i) = draw(1u << 31);
+		memset(x->mem + DATA + AREA_SOURCE * AREA, 0, 8); /* of ATOMICs */
+		qp.send_cq = qp.recv_cq = make(SP_RDMA_CQ_CREATE, &cq, sizeof(cq));
+		control(SP_RDMA_MR_REG, 0, &mr, sizeof(mr), &keys, sizeof(keys));
+		x->lkey = keys.lkey;
+		control(SP_RDMA_QP_CREATE, 0, &qp, sizeof(qp), &made, sizeof(made));
+		x->qp = made.qp;
+	}
+	connect(0, mtu);
+	connect(1, mtu);
+}
+
+/* Takes the completions of a side; of the program. */
+static void poll(unsigned k);
+
+/* ---- time ---- */
+static bool step(sp_time until)
+{
+	bool next = false;
+	struct sp_timer *timer = NULL;
+	sp_time at = until;
+	bool more = false;
+
+	for (unsigned i = 0; i < 8; i++)
+		if (n->issue[i % 2]) {
+			struct sp_issue *issue = n->issue[i % 2];
+			int r;
+
+			n->issue[i % 2] = NULL;
+			r = rdma_issue(&n->c, issue, 1 + draw(32));
+			n->waits |= r == SP_ISSUE_WAIT;
+			n->issue[i % 2] = r == SP_ISSUE_MORE ? issue : n->issue[i % 2];
+		}
+	poll(0);
+	poll(1);
+	more = n->issue[0] || n->issue[1];
+	at = more && n->c.now + SP_US < until ? n->c.now + SP_US : until;
+	if (n->airs && n->air[n->heap[0]].at < at) {
+		next = true;
+		at = n->air[n->heap[0]].at;
+	}
+	for (unsigned i = 0; i < 8 && n->timer[i]; i++)
+		if (n->timer[i]->armed && n->timer[i]->at < at) {
+			timer = n->timer[i];
+			at = timer->at;
+		}
+	n->c.now = at > n->c.now ? at : n->c.now;
+	for (; n->back < n->lents && n->lent[n->back % IN_AIR] <= n->c.now; n->back++)
+		;
+	if (n->waits) { /* it is called when ports are done, or too often */
+		n->waits = false;
+		rdma_qp_start(&n->c, &n->s.qp[n->side[0].qp - n->s.first_qp]);
+		rdma_qp_start(&n->c, &n->s.qp[n->side[1].qp - n->s.first_qp]);
+		more |= next || timer || n->back < n->lents;
+	}
+	if (timer) {
+		timer->armed = 0;
+		rdma_timer(&n->c, timer);
+	} else if (next) {
+		struct sp_packet *p = &air_pop()->p;
+
+		rdma_payload(&n->c, NULL, &p, 1);
+	}
+	return (next || timer || more) && n->c.now < until;
+}
+
+static void run_for(sp_time t)
+{
+	const sp_time until = n->c.now + t;
+
+	while (!n->bad && step(until))
+		;
+	n->c.now = until;
 }
 
 #endif
