@@ -23,7 +23,7 @@ struct rdma_asked {
 	uint8_t to[16], from[16];
 	uint64_t op, type; /* type: 0 rc, 1 uc, 2 ud */
 	uint64_t size, iterations, duration, interval, port, queues, depth, mtu, timeout;
-	bool all, verify, json, events, keep;
+	bool all, verify, json, events, keep, selective;
 };
 
 /* Private data of a request, 48 bytes; the byte order is that of the magic. */

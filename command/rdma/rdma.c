@@ -68,6 +68,7 @@ static const struct option_row client_rows[] = {
 	{"timeout", 0, OPTION_NUMBER, "S", "give up connecting after S seconds (20)", AT(timeout), .least = 1,
 	 .most = 3600, .modes = 2},
 	{"verify", 0, OPTION_FLAG, NULL, "check the bytes of all messages", AT(verify), .modes = 2},
+	{"selective", 0, OPTION_FLAG, NULL, "rc: selective repeat, if both NICs allow it", AT(selective), .modes = 2},
 	{0},
 };
 

@@ -185,6 +185,7 @@ static int accept_queue(struct server *s, struct rdma_queue *q, const struct sp_
 	}
 	e->link.private_data = &reply;
 	e->link.private_len = sizeof(reply);
+	e->link.selective = true; /* the client asks for it, or not */
 	rc = rc ? rc : sp_rdma_accept(event, q->qp, &e->link);
 	if (rc)
 		return rdma_fail_nic(e->asked, "accepting", rc);

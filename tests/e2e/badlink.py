@@ -210,5 +210,38 @@ def a_path_that_was_cut_is_no_reason_to_begin_anew():
         assert h.arrived() == data and h.files() == ["source"]
 
 
+def counts(h, nic, name):
+    """Of all contexts of a NIC."""
+    run = subprocess.run([net.SPINDLE, "stat", "--json", nic.socket], env=h.environment(), capture_output=True, timeout=60,
+                         check=True)
+    found, left = [], [json.loads(run.stdout)]
+    while left:
+        x = left.pop()
+        if isinstance(x, dict):
+            found += [x[name]] if isinstance(x.get(name), int) else []
+        left += [v for v in (x.values() if isinstance(x, dict) else x) if isinstance(v, (dict, list))]
+    return sum(found)
+
+
+@rule
+def a_qp_repeats_selectively_where_both_want_it_and_every_byte_is_right():
+    with BadLink("--loss", "0.01", "--delay", "5ms", both="\n[context cm]\nhandler = cm\nqp = 1\nselective = yes\n") as h:
+        s = Process([net.SPINDLE, "rdma", "bw", "--nic", "far", "--port", "0", "--json", "--events", "--keep"], env=h.environment(),
+                    space=h.space)
+        h.closing.append(s.kill)
+        port = str(json.loads(s.line())["port"])
+        for op in ("write", "send", "read"):
+            for words in ((), ("--selective",)):
+                c = Process([net.SPINDLE, "rdma", "bw", "--nic", "near", net.NIC4, "--port", port, "--json", "--events", "--verify", "--op",
+                             op, "-s", "64K", "-n", "100", "-t", "16", *words], env=h.environment())
+                h.closing.append(c.kill)
+                row = json.loads(c.end(timeout=120)[-1])
+                assert row["bad"] == 0 and row["iterations"] == 100, row
+                ahead = counts(h, h.far_nic, "placed_ahead"), counts(h, h.far_nic, "kept_ahead")
+                assert (sum(ahead) > 0) == (op != "write" or bool(words)), (op, words, ahead)
+        s.signal(signal.SIGTERM)
+        s.end()
+
+
 if __name__ == "__main__":
     net.main()

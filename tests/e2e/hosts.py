@@ -37,12 +37,12 @@ class Hosts(House):
             cls.shared, h = None, cls.shared
             h.__exit__()
 
-    def __init__(self, link="veth", workers=1, mtu=(1500, 1500), drop=None, far=""):
+    def __init__(self, link="veth", workers=1, mtu=(1500, 1500), drop=None, far="", both=""):
         self.part()  # the links have names
         super().__init__()
         self.space = None
         self.link, self.workers, self.mtu, self.host = link, workers, mtu, FAR
-        self.far_more = far
+        self.far_more, self.both_more = far, both
         try:
             self.build(drop)
         except BaseException:
@@ -119,7 +119,7 @@ class Hosts(House):
 
     def start(self, name):
         far = name == "far"
-        more = "mtu = %d\nworkers = %d\n" % (self.mtu[not far], self.workers) + (self.far_more if far else "")
+        more = "mtu = %d\nworkers = %d\n" % (self.mtu[not far], self.workers) + (self.far_more if far else "") + self.both_more
         if self.link == "vhost":
             port = "net_vhost0" if far else "net_virtio_user0"
             eal = ("--vdev", ("net_vhost0,iface=%s,queues=%d" if far else "net_virtio_user0,path=%s,queues=%d,queue_size=1024")
