@@ -41,7 +41,7 @@ static uint64_t place(const struct app *a, uint64_t len)
 
 static uint32_t key_of(const struct app *a)
 {
-	return draw_one_of(64) ? a->key[draw() % ZONES] ^ (draw_one_of(2) << draw() % 32) : a->key[a->zone];
+	return draw_one_of(64) ? a->key[draw() % ZONES] ^ ((uint32_t)draw_one_of(2) << draw() % 32) : a->key[a->zone];
 }
 
 static uint32_t reth(uint8_t *x, uint64_t va, uint32_t key, uint64_t len)
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
 	const uint8_t *list[64];
 	size_t len[64];
 	uint64_t state = 7;
-	char count[] = "60000";
+	char count[] = "40000";
 	char *own[] = {argv[0], count, NULL};
 
 	for (unsigned i = 0; i < 64; i++) {
