@@ -123,7 +123,7 @@ void rdma_retry_rnr(struct sp_ctx *c, struct rdma_qp *qp, uint8_t code)
 		rdma_sq_fail(qp, SP_RDMA_RNR_RETRY_EXC_ERR);
 		return;
 	}
-	q->rnrs -= q->rnrs != RETRY_INFINITE && q->at != q->una;
+	q->rnrs -= q->rnrs != RETRY_INFINITE;
 	q->rnr_until = c->now + rdma_rnr_time[code & 31] * 10 * SP_US;
 	rdma_go_back(c, qp, true);
 }

@@ -70,6 +70,12 @@ FAULTS = [
      "\tif (r->form->flags & RDMA_IMM) {\n\t\tconst int entry", "\tif (r->form->flags & RDMA_IMM && r->len) {\n\t\tconst int entry"),
     ("a timeout comes too early", "retry.c",
      "(RETRY_TICK << (qp->attr.timeout & 31))", "(RETRY_TICK << (qp->attr.timeout & 31)) / 2"),
+    ("a READ that comes again keeps its place from the next one", "respond.c",
+     "\tif (r->pending && r->answered)\n\t\trdma_qp_end_answer(qp, r);\n", ""),
+    ("of duplicates that come at once, the first is acknowledged", "respond.c",
+     "\t\tif (!in->again_due || rdma_psn_diff(again, in->again_psn) > 0)\n", "\t\tif (!in->again_due)\n"),
+    ("an RNR NAK behind a sequence NAK is not heeded", "retry.c",
+     "\tif (q->rnr_until) /* it waits already: the NAK is a repeated one */", "\tif (q->at == q->una)"),
 ]
 
 

@@ -230,7 +230,7 @@ static bool all_done(void)
 
 static void settle(void)
 {
-	nic.loss = nic.repeat = nic.foul = 0;
+	nic.loss = nic.repeat = nic.foul = nic.busy = 0;
 	for (unsigned i = 0; i < 20000 && !rm.bad && !all_done(); i++) {
 		for (uint32_t qp = 0; qp < RM_QPS; qp++) {
 			const struct rm_qp *q = &rm.qp[qp];
@@ -264,10 +264,11 @@ static void one(uint64_t seed)
 	world_begin(seed);
 	world.faults = seed % 4 != 0;
 	nic.loss = nic_draw(2) ? nic_draw(60) : 0;
-	nic.repeat = nic_draw(2) ? nic_draw(60) : 0;
-	nic.late = nic_draw(2) ? nic_draw(60) : 0;
+	nic.repeat = nic_draw(2) ? nic_draw(nic_draw(2) ? 60 : 400) : 0;
+	nic.late = nic_draw(2) ? nic_draw(nic_draw(2) ? 60 : 400) : 0;
 	nic.foul = nic_draw(2) ? nic_draw(40) : 0;
 	nic.again = nic_draw(2) ? 20 : 0;
+	nic.busy = nic_draw(2) ? nic_draw(900) : 0;
 	for (uint32_t i = 0; i < PAIRS; i++)
 		world_random_pair(i);
 	for (unsigned i = 0; i < rounds && !rm.bad; i++) {

@@ -122,6 +122,7 @@ struct rm_read {
 	uint32_t first, psns, rkey, len, at, end, msn;
 	uint64_t va, value;
 	bool used, atomic, pending, begins;
+	bool answered; /* once in full: what is pending is an answer to a duplicate */
 };
 
 struct rm_qp {

@@ -399,7 +399,8 @@ static void deliver(struct air *first)
 	static uint8_t frames[BURST][HEAD + 64 + 4096 + 4];
 	struct sp_packet packet[BURST], *p[BURST];
 	const uint32_t to = first->p.to;
-	const unsigned most = nic_draw(3) ? 1 : 1 + nic_draw(BURST);
+	const unsigned most = nic_draw(2) ? 1 : 1 + nic_draw(BURST);
+	const sp_time together = nic_draw(4) ? 2 * PER_PACKET : 10 * SP_US;
 	unsigned n = 0;
 
 	/* What came meanwhile for the same QP may come at once, in the order of its times. Not requests behind answers,
@@ -417,7 +418,7 @@ static void deliver(struct air *first)
 		for (unsigned i = 0; i < h.airs; i++)
 			if (h.air[i].used && h.air[i].p.to == to &&
 			    rm_is_answer(h.air[i].p.op) >= rm_is_answer(first->p.op) &&
-			    h.air[i].at <= h.c.now + 2 * PER_PACKET && (!next || h.air[i].at < next->at))
+			    h.air[i].at <= h.c.now + together && (!next || h.air[i].at < next->at))
 				next = &h.air[i];
 		first = next;
 	}
@@ -430,7 +431,7 @@ static void issue_all(void)
 		struct sp_issue *issue = h.issue[k];
 		int r;
 
-		if (!issue)
+		if (!issue || nic_draw(1000) < nic.busy)
 			continue;
 		h.issue[k] = NULL;
 		r = rdma_issue(&h.c, issue, 1 + nic_draw(32));

@@ -28,6 +28,7 @@ struct nic {
 	uint8_t *memory;
 	uint64_t random;
 	unsigned loss, repeat, late, foul, again; /* of 1000 packets */
+	unsigned busy;				  /* of 1000 times that issue() could run, it does not */
 	struct nic_rule rule[2];
 	unsigned window, requests;	 /* parameters */
 	void (*poll)(void);		 /* after each call of the handler */

@@ -350,7 +350,7 @@ static void nak(struct rm_qp *q, uint8_t syndrome)
 			q->failed = SP_RDMA_RNR_RETRY_EXC_ERR;
 			return;
 		}
-		q->rnrs -= q->rnrs != 7 && q->cursor != q->una;
+		q->rnrs -= q->rnrs != 7;
 		q->rnr_until = rm.now + rnr_us[syndrome & 31] * RM_US;
 		q->cursor = q->una;
 		return;

@@ -176,11 +176,12 @@ static void fail_message(struct rm_qp *q, enum outcome why)
 		refuse(q, RM_INVALID, told ? -1 : SP_RDMA_ASYNC_QP_REQ_ERR);
 }
 
+/* An answer to a duplicate gives way: who asks for more has got the first one. */
 static struct rm_read *read_new(struct rm_qp *q)
 {
 	struct rm_read *r = q->max_dest ? &q->read[q->reads % q->max_dest] : NULL;
 
-	return r && r->used && r->pending ? NULL : r;
+	return r && r->used && r->pending && !r->answered ? NULL : r;
 }
 
 static void read_taken(struct rm_qp *q, struct rm_read *r, struct rm_read as)
@@ -495,6 +496,7 @@ static void say_read(struct rm_qp *q, const struct rm_packet *p)
 	r->at += len;
 	r->begins = false;
 	r->pending = !last;
+	r->answered |= last;
 	said(q, p->psn);
 }
 
@@ -511,6 +513,7 @@ static void say_atomic(struct rm_qp *q, const struct rm_packet *p)
 		r->msn);
 	RM_MUST(rm_get(p->ext + 4, 8) == r->value, "ATOMIC's answer: another value");
 	r->pending = false;
+	r->answered = true;
 	said(q, p->psn);
 }
 

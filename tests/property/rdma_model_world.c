@@ -133,7 +133,7 @@ void world_begin(uint64_t seed)
 	nic_begin(seed);
 	if (!bytes[0] && !bytes[1])
 		for (uint32_t i = 0; i < RM_ARENA; i++)
-			bytes[i] = (uint8_t)nic_draw(256);
+			bytes[i] = (uint8_t)((i * 2654435761u) >> 21); /* no draw: each seed is the same alone */
 	memcpy(rm.arena, bytes, RM_ARENA);
 	memcpy(nic.memory + NIC_ARENA, rm.arena, RM_ARENA);
 	world.pd = make(SP_RDMA_PD_CREATE, NULL, 0);

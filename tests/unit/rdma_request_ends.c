@@ -134,12 +134,14 @@ TEST(not_ready_behind_what_is_to_be_sent_again)
 {
 	begin_rc();
 	w->mute = true;
+	w->qp.attr.rnr_retry = 1;
 	post_sends(3);
 	run_for(10 * SP_US);
 	CU_ASSERT_EQUAL(w->packets, 3);
 	answer(SP_RC_ACKNOWLEDGE, 78, 0x60, NULL, 0);
 	answer(SP_RC_ACKNOWLEDGE, 79, 0x20 | 10, NULL, 0);
 	all_at_once();
+	CU_ASSERT_EQUAL(w->qp.sq.rnrs, 0); /* it counts */
 	run_for(319 * SP_US);
 	CU_ASSERT_EQUAL(w->packets, 3);
 	run_for(2 * SP_US);
