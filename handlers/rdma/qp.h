@@ -28,6 +28,7 @@ void rdma_qp_drop_answers(struct rdma_qp *);
 static inline void rdma_qp_end_answer(struct rdma_qp *qp, struct rdma_resource *r)
 {
 	r->pending = false;
+	r->answered = true;
 	qp->in.pending--;
 }
 /* Operations that are acknowledged complete, the others are flushed in order, as soon as ports have no frames of them;
