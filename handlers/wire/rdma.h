@@ -304,7 +304,7 @@ struct sp_cm_listen {
 	uint16_t port, reserved; /* 0: the service chooses */
 };
 struct sp_cm_param {
-	uint32_t id, qp, psn, qkey; /* psn: from which on the peer is to send */
+	uint32_t id, qp, psn, qkey;  /* psn: from which on the peer is to send */
 	uint8_t to[16], from[16];    /* CONNECT: IPv4 mapped; from zero: the NIC's address */
 	uint16_t to_port, from_port; /* from_port 0: the service chooses */
 	uint8_t type;		     /* enum sp_rdma_qp_type */

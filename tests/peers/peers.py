@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 import net  # noqa: E402
 import rc_replay  # noqa: E402
+from asking import ping  # noqa: E402
 from guest import TAP, Guest, build  # noqa: E402
 from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Skip, Sniffer, Space, World, rule, until  # noqa: E402
 from served import House, Process  # noqa: E402
@@ -462,7 +463,12 @@ def from_capture(house, wire, name, number, flow):
     qp = int(ours.ask("ready", HOST6 if six else HOST4, flow.back, plan["psn"], plan["mtu"]))
     asker = rc_replay.Asker(flow, wire, qp, keys, update=lambda va, data: ours.ask("store", va, data.hex()), mac=NIC_MAC,
                             src=HOST6 if six else HOST4, dst=NIC6 if six else NIC4)
-    said = rc_replay.differences(flow, asker.run(window=16))  # SP_RDMA_READS
+    try:
+        said = rc_replay.differences(flow, asker.run(window=16))  # SP_RDMA_READS
+    except AssertionError as error:
+        row = asker.answers[-1].row() if asker.answers else None
+        raise AssertionError("%s, flow %d: %s after %d answers; the latest: %s; %s" % (
+            name, number, error, len(asker.answers), row, ours.ask("counts")))
     for region in plan["regions"]:
         if ours.ask("load", region["va"], region["len"]) != region["after"]:
             said.append("memory of region %#x" % region["rkey"])
@@ -483,6 +489,8 @@ def the_nic_answers_as_linux_has_answered_in_captures():
     with World() as world, House() as house:
         text = "[nic]\nport = net_af_packet0\nip = %s/24, %s/64\nmac = %s\n" % (NIC4, NIC6, NIC_MAC)
         house.nic(text, "--name", "asked", eal=("--vdev", "net_af_packet0,iface=nic0"), space=world.space)
+        for address in (NIC4, NIC6):
+            ping(address, 16, 1)  # what waits for a neighbour's address is overtaken by what comes later
         for name in sorted(os.listdir(directory)):
             for number, flow in enumerate(rc_replay.flows(os.path.join(directory, name)) if name.endswith(".pcap") else ()):
                 if flow.back is not None and flow.plan()["msn"] == 0 and not flow.rules():

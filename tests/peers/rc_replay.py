@@ -373,7 +373,7 @@ class Asker:
     def run(self, timeout=10, sent=None, window=None):
         """All requests in the capture's order. Where Linux's answer came before the next request, it waits for one as far.
         window: how many READs and atomics the QP takes at once, where it may be fewer than Linux's takes; one that comes again
-        is then put once it has been answered, as an answer under way may stand for both."""
+        is then put once it has been answered, as an answer under way may stand for both, and waited for."""
         updates = collections.defaultdict(list)
         for u in self.flow.plan()["updates"]:
             updates[u["before"]].append(u)
@@ -399,6 +399,7 @@ class Asker:
             for u in updates[index]:
                 assert self.update, "the application has to store something and cannot"
                 self.update(u["va"], bytes.fromhex(u["data"]))
+            again = False
             if packet.op in (READ, CAS, FETCH_ADD) and window:
                 last = (packet.psn + self.shift + self.flow.span(packet) - 1) & MASK
                 again = newest is not None and distance(last, newest) <= 0
@@ -408,6 +409,9 @@ class Asker:
                     newest = last
                     waiting.append(last)
             self.wire.send(self.frame(packet))
+            while again:  # what else comes meanwhile might take its place
+                early.append(take())
+                again = early[-1].psn != last
             if sent:
                 sent(index)
         return self.answers

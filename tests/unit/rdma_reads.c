@@ -285,6 +285,40 @@ RC_TEST(an_atomic_is_done_once_and_answered_as_often_as_asked)
 	CU_ASSERT_EQUAL(*word(), 10);
 }
 
+static void feed_atomic(uint32_t psn)
+{
+	uint8_t ext[28] = {0};
+
+	sp_store_be64(ext, RN_VA + 80000);
+	sp_store_be32(ext + 8, rn_key);
+	sp_store_be64(ext + 12, 1);
+	rn_feed(SP_RC_FETCH_ADD, psn, ext, sizeof(ext), NULL, 0);
+}
+
+/* A frame that came twice asks for no more than the peer may have under way: it knows the first answer. */
+RC_TEST(a_duplicate_under_way_takes_no_room_from_new_requests)
+{
+	*word() = 0;
+	for (uint32_t i = 0; i < 4; i++) {
+		feed_atomic(WAY(i));
+		rn_go();
+		CU_ASSERT(atomic_answer(WAY(i), i, i + 1));
+	}
+	feed_atomic(WAY(0));
+	for (uint32_t i = 4; i < 8; i++)
+		feed_atomic(WAY(i));
+	rn_go();
+	for (uint32_t i = 4; i < 8; i++)
+		CU_ASSERT(atomic_answer(WAY(i), i, i + 1));
+	CU_ASSERT(rn_silent());
+	CU_ASSERT_EQUAL(*word(), 8);
+	/* One more than that is refused. */
+	for (uint32_t i = 8; i < 13; i++)
+		feed_atomic(WAY(i));
+	rn_go();
+	CU_ASSERT_EQUAL(rn_dropped("refused"), 1);
+}
+
 TEST(an_atomic_must_be_aligned_and_permitted)
 {
 	for (unsigned i = 0; i < 3; i++) {
