@@ -81,7 +81,6 @@ static struct rdma_resource *rdma_resource_next(struct rdma_qp *qp)
 	if (!qp->attr.max_dest_rd_atomic)
 		return NULL;
 	r = &in->resource[in->next % qp->attr.max_dest_rd_atomic];
-	/* A peer that asks for one more has got this one's first answer: what is left is for a duplicate. */
 	if (r->pending && r->answered)
 		rdma_qp_end_answer(qp, r);
 	return r->pending ? NULL : r;

@@ -189,7 +189,6 @@ struct rdma_resource {
 	uint32_t at, end; /* READ: bytes of the original still to send are [at, end) */
 	uint8_t kind;
 	bool pending;	/* responses are still to be sent */
-	bool answered;	/* all of them have been sent once */
 	bool first_due; /* the next response is the first of an answer */
 	bool answered;	/* all responses have been sent: if they are pending, then to a duplicate */
 };
