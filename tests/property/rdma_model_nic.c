@@ -7,6 +7,7 @@
 #include "../../handlers/rdma/create.c"
 #include "../../handlers/rdma/datagram.c"
 #include "../../handlers/rdma/flow.c"
+#include "../../handlers/rdma/keep.c"
 #include "../../handlers/rdma/key.c"
 #include "../../handlers/rdma/message.c"
 #include "../../handlers/rdma/modify.c"
@@ -20,6 +21,8 @@
 #include "../../handlers/rdma/respond.c"
 #include "../../handlers/rdma/retry.c"
 #include "../../handlers/rdma/rq.c"
+#include "../../handlers/rdma/selective.c"
+#include "../../handlers/rdma/slot.c"
 #include "../../handlers/rdma/tell.c"
 #include "../../handlers/rdma/wqe.c"
 
