@@ -118,6 +118,10 @@ uint64_t sp_random(struct sp_ctx *);                      /* real time: from get
 uint64_t sp_hash(struct sp_ctx *, const void *bytes, size_t len);
 /* Companions only: the exports of the first handler, and its context. */
 const struct sp_export *sp_first(struct sp_ctx *, struct sp_ctx **first);
+/* First handlers only: the companion's context on this worker, for one call to it; NULL: there is no companion. After
+ * the call sp_second_end(). */
+struct sp_ctx *sp_second(struct sp_ctx *first);
+void sp_second_end(struct sp_ctx *first);
 /* Reporting (report() only). Name NULL inside a list. */
 void sp_report_uint(struct sp_report *, const char *name, uint64_t);
 void sp_report_string(struct sp_report *, const char *name, const char *); /* NULL: null */

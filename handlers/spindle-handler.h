@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "wire/host.h" /* sp_time, struct sp_command, struct sp_event */
-#define SP_ABI 4
+#define SP_ABI 5
 
 /* ---- packets ---- */
 enum { SP_PKT_ROCE = 1, SP_PKT_IPV6 = 2, SP_PKT_UDP = 4, SP_PKT_SE = 8 /* BTH solicited event */ };

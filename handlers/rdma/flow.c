@@ -4,9 +4,27 @@
 #include "cq.h"
 #include "qp.h"
 #include "request.h"
+#include "second.h"
 #include "tell.h"
 
 #define RDMA_FLUSH_LAST (2 * SP_SEC)
+
+/* What was begun of a companion's requests is given back when ports have let go of it. */
+static void rdma_second_stop(struct sp_ctx *c, struct rdma_qp *qp)
+{
+	struct rdma_receive *filling = &qp->in.receive;
+	struct sp_qp_work *second = filling->taken ? filling->second : NULL;
+
+	filling->taken = false;
+	if (!qp->second.calls)
+		return;
+	qp->second.ending = true;
+	if (second)
+		rdma_second_flushed(c, qp, second);
+	rdma_second_flush_receives(c, qp);
+	rdma_second_flush(c, qp);
+	rdma_second_check(c, qp);
+}
 
 void rdma_qp_reset(struct sp_ctx *c, struct rdma_qp *qp)
 {
@@ -14,6 +32,7 @@ void rdma_qp_reset(struct sp_ctx *c, struct rdma_qp *qp)
 
 	__atomic_store_n(&qp->state, SP_RDMA_RESET, __ATOMIC_RELEASE);
 	rdma_qp_drop_answers(qp);
+	rdma_second_stop(c, qp);
 	rdma_sq_reset(c, qp);
 	rdma_teller_forget(&qp->teller);
 	if (qp->path)
@@ -22,7 +41,6 @@ void rdma_qp_reset(struct sp_ctx *c, struct rdma_qp *qp)
 	qp->sq_at = qp->rq_at = SP_NEVER;
 	if (qp->timer.armed)
 		sp_timer_cancel(c, &qp->timer);
-	in->receive.taken = false;
 	in->failing = in->nak_sent = in->skipping = in->heard = false;
 	in->message = RDMA_MESSAGE_NONE;
 	in->msn = in->next = 0;
@@ -51,6 +69,11 @@ int rdma_qp_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget)
 
 	if (rdma_state(qp) == SP_RDMA_RESET)
 		return rdma_request_issue(c, qp, 0, &sent); /* frames of before */
+	if (qp->second.ending) {
+		rdma_second_flush_receives(c, qp);
+		rdma_second_flush(c, qp);
+		rdma_second_check(c, qp);
+	}
 	if (rdma_cq_failed(qp->send_cq) || rdma_cq_failed(qp->recv_cq))
 		rdma_qp_error(c, qp, SP_RDMA_ASYNC_QP_FATAL);
 	/* Answers first, but a peer that reads all day leaves half to our own requests. */

@@ -4,10 +4,14 @@
 #include "cq.h"
 #include "key.h"
 #include "rq.h"
+#include "second.h"
 
 int rdma_receive_take(struct sp_ctx *c, struct rdma_qp *qp)
 {
-	return qp->in.receive.taken ? 1 : rdma_rq_take(c, qp->rq, &qp->in.receive);
+	if (qp->in.receive.taken)
+		return 1;
+	return rdma_second_serves(qp) ? rdma_second_receive(qp, &qp->in.receive)
+				      : rdma_rq_take(c, qp->rq, &qp->in.receive);
 }
 
 static int rdma_place(struct sp_ctx *c, const struct rdma_mr *m, uint64_t va, const uint8_t *from, uint32_t len)
@@ -26,6 +30,7 @@ static int rdma_place(struct sp_ctx *c, const struct rdma_mr *m, uint64_t va, co
 int rdma_receive_place(struct sp_ctx *c, struct rdma_qp *qp, const uint8_t *from, uint32_t len)
 {
 	struct rdma_receive *r = &qp->in.receive;
+	const uint32_t pd = r->second ? qp->pd : qp->rq->pd;
 
 	while (len) {
 		const struct sp_rdma_sge *g = &r->sge[r->at];
@@ -41,7 +46,7 @@ int rdma_receive_place(struct sp_ctx *c, struct rdma_qp *qp, const uint8_t *from
 		}
 		take = g->len - r->within < len ? g->len - r->within : len;
 		/* The whole entry is checked with each packet: its region may end in between. */
-		m = rdma_key_find(c, qp->rq->pd, g->lkey, g->addr, g->len, SP_RDMA_LOCAL_WRITE);
+		m = rdma_key_find(c, pd, g->lkey, g->addr, g->len, SP_RDMA_LOCAL_WRITE);
 		if (!m || rdma_place(c, m, g->addr + r->within, from, take))
 			return -EACCES;
 		from += take;
@@ -59,9 +64,15 @@ void rdma_receive_rewind(struct rdma_qp *qp)
 
 void rdma_receive_done(struct sp_ctx *c, struct rdma_qp *qp, struct sp_rdma_cqe *e, bool solicited)
 {
+	struct sp_qp_work *second = qp->in.receive.second;
+
+	qp->in.receive.taken = false;
+	if (second) {
+		rdma_second_done(c, qp, second, e);
+		return;
+	}
 	e->wr_id = qp->in.receive.wr_id;
 	e->qp = qp->number;
-	qp->in.receive.taken = false;
 	rdma_cq_post(c, qp->recv_cq, e, solicited);
 }
 

@@ -3,6 +3,7 @@
 #include "qp.h"
 #include "cq.h"
 #include "rq.h"
+#include "second.h"
 #include "tell.h"
 
 #define RDMA_FLUSH 256 /* receive entries at once */
@@ -23,11 +24,13 @@ void rdma_qp_tell(struct sp_ctx *c, struct rdma_qp *qp, enum sp_rdma_async what)
 
 static void rdma_qp_flushed(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_receive *r)
 {
-	const struct sp_rdma_cqe e = {
-		.wr_id = r->wr_id, .qp = qp->number, .status = SP_RDMA_FLUSHED, .op = SP_RDMA_WC_RECV};
+	struct sp_rdma_cqe e = {.wr_id = r->wr_id, .qp = qp->number, .status = SP_RDMA_FLUSHED, .op = SP_RDMA_WC_RECV};
 
 	r->taken = false;
-	rdma_cq_post(c, qp->recv_cq, &e, true);
+	if (r->second)
+		rdma_second_done(c, qp, r->second, &e);
+	else
+		rdma_cq_post(c, qp->recv_cq, &e, true);
 }
 
 bool rdma_qp_flush_rq(struct sp_ctx *c, struct rdma_qp *qp)
@@ -67,6 +70,7 @@ void rdma_qp_error(struct sp_ctx *c, struct rdma_qp *qp, int async)
 		rdma_qp_tell(c, qp, (enum sp_rdma_async)async);
 	if (qp->in.receive.taken)
 		rdma_qp_flushed(c, qp, &qp->in.receive);
+	rdma_second_flush_receives(c, qp);
 	rdma_qp_flush_rq(c, qp);
 	rdma_sq_flush(c, qp);
 	if (qp->rq != &qp->own)

@@ -8,6 +8,7 @@
 #include "cq.h"
 #include "create.h"
 #include "datagram.h"
+#include "export.h"
 #include "modify.h"
 #include "flow.h"
 #include "qp.h"
@@ -389,6 +390,7 @@ static const struct sp_handler rdma_handler = {
 	.issue = rdma_issue,
 	.timer = rdma_timer,
 	.report = rdma_report,
+	.exports = &rdma_exports,
 	.control = rdma_control,
 	.service = "cm",
 };

@@ -3,6 +3,7 @@
  * State of the rdma handler. Its files, each of which calls only those before it:
  *   tell               events to the application, owed while its queue is full
  *   key                an lkey or rkey and a range -> pieces of memory
+ *   second             work of a companion, and the calls that give it back
  *   region             protection domains, memory regions
  *   cq, rq             completion queues; receive queues, shared or not
  *   ah                 address handles
@@ -13,6 +14,7 @@
  *   place              what packets write: into receive entries, into the ranges of WRITEs
  *   respond, datagram  requests that arrive: RC and UC; UD
  *   modify, create     control requests on QPs
+ *   export             what a companion may call
  *   rdma               parameters, attach, dispatch, report
  * A QP is a flow: all that is in struct rdma_qp belongs to its worker, unless it says otherwise. Protection domains,
  * regions, CQs, SRQs and AHs are made and ended on the home worker, and used by all. The slots of all objects last as
@@ -21,7 +23,7 @@
 #ifndef HANDLERS_RDMA_STATE_H
 #define HANDLERS_RDMA_STATE_H
 
-#include "../spindle-handler.h"
+#include "../spindle-export.h"
 #include "../wire/rdma.h"
 #include "../wire/roce.h"
 #include "sq.h" /* struct rdma_sq; it knows struct rdma_qp by name only */
@@ -167,6 +169,7 @@ struct rdma_receive {
 	uint32_t at, within; /* next byte: SGE, and bytes of it that are filled */
 	uint32_t got;	     /* bytes in all */
 	bool taken;
+	struct sp_qp_work *second; /* NULL: the application's */
 	struct sp_rdma_sge sge[SP_RDMA_SGES];
 };
 
@@ -214,6 +217,20 @@ struct rdma_responder {
 	struct rdma_resource resource[SP_RDMA_READS];
 };
 
+/* Oldest first. */
+struct rdma_works {
+	struct sp_qp_work *first, *last;
+};
+
+/* A companion that uses the QP. */
+struct rdma_second {
+	const struct sp_qp_calls *calls; /* NULL: none does */
+	struct rdma_works send, receive; /* not begun */
+	uint32_t out;			 /* work that is not given back, begun or not */
+	bool ending;			 /* takes no more; it ends when nothing is out */
+	bool turn;			 /* an entry of the application is next, if there is one */
+};
+
 struct rdma_qp {
 	/* of the slot, fixed by attach() */
 	uint32_t index, number;
@@ -244,6 +261,7 @@ struct rdma_qp {
 	struct rdma_rq own;
 	struct rdma_responder in;
 	struct rdma_sq sq; /* the requester's */
+	struct rdma_second second;
 } __attribute__((aligned(64)));
 
 /* What a worker has for itself. */

@@ -3,6 +3,7 @@
 
 uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker, rn_type;
 uint32_t rn_cq_log = 4;
+uint16_t rn_workers = 1;
 uint8_t *rn_memory;
 sp_time rn_now;
 bool rn_ack, rn_solicited, rn_six, rn_marked_ce;
@@ -54,7 +55,7 @@ void rn_begin(const char *settings)
 	struct sp_rdma_keys keys;
 	char all[256];
 
-	dut_prepare(&dut, 1);
+	dut_prepare(&dut, rn_workers);
 	memcpy(dut.config.neighbour, known, sizeof(known));
 	dut.config.neighbours = 2;
 	dut_create(&dut);
@@ -82,6 +83,11 @@ void rn_stop(void)
 	CU_ASSERT_EQUAL(rn_end(SP_RDMA_CQ_DESTROY, rn_cq), 0);
 	CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, rn_key), 0);
 	CU_ASSERT_EQUAL(rn_end(SP_RDMA_PD_DESTROY, rn_pd), 0);
+	rn_abandon();
+}
+
+void rn_abandon(void)
+{
 	dut_check_totals(&dut);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, rn_context), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(rn_mr), 0);

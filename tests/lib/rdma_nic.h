@@ -25,7 +25,9 @@ extern sp_time rn_now;
 
 /* A context, a PD, a CQ (armed: with events), a region of all data with all rights. */
 void rn_begin(const char *settings);
-void rn_stop(void); /* all objects can be destroyed, and nothing is held */
+extern uint16_t rn_workers; /* of the next NIC */
+void rn_abandon(void);	    /* the context ends with all that it has */
+void rn_stop(void);	    /* all objects can be destroyed, and nothing is held */
 int rn_control(uint32_t op, uint32_t qp, const void *in, uint32_t in_len, void *out, uint32_t out_len);
 uint32_t rn_id(uint32_t op, const void *in, uint32_t in_len); /* of what was made */
 int rn_end(uint32_t op, uint32_t id);
