@@ -2,6 +2,7 @@
 /* rdma, what the responder of RC sends. */
 #include "answer.h"
 #include "key.h"
+#include "peer.h"
 #include "qp.h"
 
 #define RDMA_RUN 16 /* READ responses that are made at once */
@@ -112,12 +113,12 @@ static uint8_t rdma_answer_opcode(bool first, bool last)
 }
 
 /* The region may have ended, or its key been invalidated, since the READ was accepted. */
-static void rdma_answer_refuse(struct rdma_qp *qp, struct rdma_resource *r)
+static void rdma_answer_refuse(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r)
 {
 	struct rdma_responder *in = &qp->in;
 
 	in->ack_psn = rdma_psn(r->first + r->at / qp->mtu);
-	rdma_qp_drop_answers(qp);
+	rdma_qp_drop_answers(c, qp);
 	in->ack_due = in->failing = true;
 	in->syndrome = RDMA_NAK_RIGHTS;
 	in->failure = SP_RDMA_ASYNC_QP_ACCESS_ERR;
@@ -137,7 +138,7 @@ static void rdma_answer_hold(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_r
 	r->mark = sp_send_mark(c);
 }
 
-/* Some responses, at most `budget`; how many were sent, or -errno. */
+/* Some responses, at most `budget` and as far as the QP has its turn; how many were sent, or -errno. */
 static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r, unsigned budget)
 {
 	struct sp_send send[RDMA_RUN];
@@ -151,9 +152,9 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 	if (r->len) {
 		m = rdma_key_find(c, qp->pd, r->rkey, r->va, r->len, SP_RDMA_REMOTE_READ);
 		if (!m)
-			return rdma_answer_refuse(qp, r), 0;
+			return rdma_answer_refuse(c, qp, r), 0;
 	}
-	for (; n < RDMA_RUN && n < budget && (at < r->end || (n == 0 && !r->len)); n++) {
+	for (; n < RDMA_RUN && n < budget && (at < r->end ? at - r->at < qp->turn : n == 0 && !r->len); n++) {
 		const uint32_t len = r->end - at < qp->mtu ? r->end - at : qp->mtu;
 		const bool first = r->first_due && at == r->at, last = at + len == r->end;
 		struct sp_send *s = &send[n];
@@ -190,8 +191,10 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 		return rc;
 	rdma_answer_hold(c, qp, r, m);
 	c->counters[RDMA_READ_PACKETS] += (unsigned)rc;
+	at = r->at;
 	for (int i = 0; i < rc; i++)
 		r->at += send[i].len;
+	rdma_peer_sent(c, qp, r->at - at);
 	r->first_due = false;
 	if (r->at >= r->end)
 		rdma_qp_end_answer(qp, r);
@@ -229,6 +232,9 @@ int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, uns
 		}
 		if (*sent >= budget)
 			return SP_ISSUE_MORE;
+		/* What is behind it waits as well. */
+		if (!rdma_peer_turn(c, qp, r->end - r->at))
+			return in->unsettled && !rdma_answer_settled(c, qp) ? SP_ISSUE_WAIT : SP_ISSUE_DONE;
 		rc = rdma_answer_read(c, qp, r, budget - *sent);
 		if (rc < 0) {
 			if (rc == -EAGAIN)
@@ -239,6 +245,7 @@ int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, uns
 		}
 		*sent += (unsigned)rc;
 	}
+	rdma_peer_done(c, qp);
 	/* Not before: READs that are pending may be older than the duplicate. */
 	if (in->again_due) {
 		if (rdma_answer_ack(c, qp, RDMA_ACK, in->again_psn) == -EAGAIN)

@@ -2,6 +2,7 @@
 #include "flow.h"
 #include "answer.h"
 #include "cq.h"
+#include "peer.h"
 #include "qp.h"
 #include "request.h"
 #include "second.h"
@@ -31,7 +32,8 @@ void rdma_qp_reset(struct sp_ctx *c, struct rdma_qp *qp)
 	struct rdma_responder *in = &qp->in;
 
 	__atomic_store_n(&qp->state, SP_RDMA_RESET, __ATOMIC_RELEASE);
-	rdma_qp_drop_answers(qp);
+	rdma_qp_drop_answers(c, qp);
+	rdma_peer_leave(c, qp);
 	rdma_second_stop(c, qp);
 	rdma_sq_reset(c, qp);
 	rdma_teller_forget(&qp->teller);

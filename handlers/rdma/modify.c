@@ -2,6 +2,7 @@
 /* rdma, states of a QP as an application changes them. IBTA volume 1, 10.3 and 11.2.5.2, tables 94 to 96. */
 #include "modify.h"
 #include "flow.h"
+#include "peer.h"
 #include "qp.h"
 #include "request.h"
 #include "region.h"
@@ -174,6 +175,8 @@ int rdma_qp_modify(struct sp_ctx *c, struct rdma_qp *qp, struct sp_control *x)
 	if (rc)
 		return rc;
 	rdma_attr_set(qp, &a);
+	if (to == SP_RDMA_RTR && from != to && qp->type == SP_RDMA_RC)
+		rdma_peer_join(c, qp);
 	if (to != from) {
 		__atomic_store_n(&qp->state, to, __ATOMIC_RELEASE);
 		rdma_sq_state(c, qp, from);

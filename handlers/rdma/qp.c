@@ -2,6 +2,7 @@
 /* rdma, queue pairs: errors, flush, timer. */
 #include "qp.h"
 #include "cq.h"
+#include "peer.h"
 #include "rq.h"
 #include "second.h"
 #include "tell.h"
@@ -47,7 +48,7 @@ bool rdma_qp_flush_rq(struct sp_ctx *c, struct rdma_qp *qp)
 	return true;
 }
 
-void rdma_qp_drop_answers(struct rdma_qp *qp)
+void rdma_qp_drop_answers(struct sp_ctx *c, struct rdma_qp *qp)
 {
 	struct rdma_responder *in = &qp->in;
 
@@ -55,6 +56,7 @@ void rdma_qp_drop_answers(struct rdma_qp *qp)
 		if (in->resource[i].pending)
 			rdma_qp_end_answer(qp, &in->resource[i]);
 	in->ack_due = in->again_due = false;
+	rdma_peer_done(c, qp);
 }
 
 void rdma_qp_error(struct sp_ctx *c, struct rdma_qp *qp, int async)
@@ -64,7 +66,7 @@ void rdma_qp_error(struct sp_ctx *c, struct rdma_qp *qp, int async)
 	if (state == SP_RDMA_RESET || state == SP_RDMA_ERR)
 		return;
 	__atomic_store_n(&qp->state, SP_RDMA_ERR, __ATOMIC_RELEASE);
-	rdma_qp_drop_answers(qp);
+	rdma_qp_drop_answers(c, qp);
 	qp->in.failing = false;
 	if (async >= 0)
 		rdma_qp_tell(c, qp, (enum sp_rdma_async)async);

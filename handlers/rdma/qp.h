@@ -24,7 +24,7 @@ static inline void rdma_qp_start(struct sp_ctx *c, struct rdma_qp *qp)
 /* ERR: takes entries from its own receive queue, and completes them as flushed. True: there may be more. */
 bool rdma_qp_flush_rq(struct sp_ctx *, struct rdma_qp *);
 /* Nothing that the peer has asked for is answered any more. */
-void rdma_qp_drop_answers(struct rdma_qp *);
+void rdma_qp_drop_answers(struct sp_ctx *, struct rdma_qp *);
 static inline void rdma_qp_end_answer(struct rdma_qp *qp, struct rdma_resource *r)
 {
 	r->pending = false;

@@ -12,6 +12,7 @@
 #include "modify.h"
 #include "flow.h"
 #include "qp.h"
+#include "peer.h"
 #include "request.h"
 #include "region.h"
 #include "message.h"
@@ -57,6 +58,7 @@ static const char *const rdma_counters[] = {
 	[RDMA_NAK_RNR] = "naks_rnr",
 	[RDMA_READS] = "reads_served",
 	[RDMA_READ_PACKETS] = "read_packets",
+	[RDMA_READS_HELD] = "reads_held",
 	[RDMA_ATOMICS] = "atomics",
 	[RDMA_CNPS_SENT] = "cnps_sent",
 	[RDMA_CQ_OVERFLOWS] = "cq_overflows",
@@ -83,6 +85,8 @@ static const struct sp_param rdma_params[] = {
 	{"ecn", SP_BOOL, "no", 0, 0, "Send packets as ECN-capable, and answer marked ones by CNPs", NULL},
 	{"congestion-control", SP_BOOL, "no", 0, 0, "A CNP slows its QP down (DCQCN)", NULL},
 	{"cnp-interval", SP_TIME, "50us", SP_US, SP_SEC, "A QP sends at most one CNP in this time", NULL},
+	{"peer-reads", SP_UINT, "4M", 4096, 1ull << 40, "Bytes of READ responses to one address under way, at most",
+	 NULL},
 	RDMA_REQUEST_PARAMS,
 	{NULL, SP_UINT, NULL, 0, 0, NULL, NULL},
 };
@@ -104,6 +108,7 @@ static int rdma_configure(struct sp_ctx *c, uint64_t *area)
 	s->ecn = sp_param_uint(c, "ecn");
 	s->cc = sp_param_uint(c, "congestion-control");
 	s->cnp_interval = sp_param_uint(c, "cnp-interval");
+	s->peer_reads = sp_param_uint(c, "peer-reads") / c->workers;
 	return 0;
 }
 
@@ -145,6 +150,8 @@ static int rdma_attach(struct sp_ctx *c)
 		rc = rdma_regions_attach(c);
 	if (!rc)
 		rc = rdma_qps_attach(c);
+	if (!rc)
+		rc = rdma_peers_attach(c);
 	return rc ? rc : rdma_request_attach(c);
 }
 

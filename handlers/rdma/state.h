@@ -9,6 +9,7 @@
  *   ah                 address handles
  *   wqe, rate, packet, the requester: work requests -> packets, and the answers to them
  *   retry, ack, request
+ *   peer               what the QPs of one peer have in common
  *   qp                 states, errors, flush, timer
  *   answer             the responder's ACKs, NAKs and READ responses
  *   place              what packets write: into receive entries, into the ranges of WRITEs
@@ -65,6 +66,7 @@ enum rdma_counter {
 	RDMA_NAK_RNR,
 	RDMA_READS,
 	RDMA_READ_PACKETS, /* response packets sent */
+	RDMA_READS_HELD,   /* times that an answer waited for others to the same peer */
 	RDMA_ATOMICS,
 	RDMA_CNPS_SENT,
 	RDMA_CQ_OVERFLOWS,
@@ -217,6 +219,15 @@ struct rdma_responder {
 	struct rdma_resource resource[SP_RDMA_READS];
 };
 
+/* What the QPs of a worker have in common whose peers have one address: peer.h. */
+struct rdma_peer {
+	struct rdma_peer *next; /* of its bucket, or free */
+	uint8_t ip[16];
+	uint32_t users; /* QPs */
+	uint64_t bytes; /* of READ responses: turns that QPs have, as far as they are not sent */
+	struct rdma_qp *waiting, *waiting_last; /* for a turn, oldest first */
+};
+
 /* Oldest first. */
 struct rdma_works {
 	struct sp_qp_work *first, *last;
@@ -262,6 +273,10 @@ struct rdma_qp {
 	struct rdma_responder in;
 	struct rdma_sq sq; /* the requester's */
 	struct rdma_second second;
+	struct rdma_peer *peer;			 /* RC, from RTR on */
+	struct rdma_qp *peer_next, *peer_before; /* in the line of its peer, if it waits there */
+	uint32_t turn;				 /* bytes of READ responses that it may send */
+	bool peer_waits;
 } __attribute__((aligned(64)));
 
 /* What a worker has for itself. */
@@ -269,6 +284,8 @@ struct rdma_worker {
 	struct rdma_teller *owed, *owed_last;
 	struct sp_timer owed_timer;
 	struct sp_issue chore; /* closes paths of address handles that end */
+	struct rdma_peer **peers, *peers_free;
+	uint32_t peer_mask;
 } __attribute__((aligned(64)));
 
 /* ---- the context ---- */
@@ -280,7 +297,8 @@ struct rdma {
 	bool ecn; /* answer marks, and send packets as ECN-capable */
 	bool cc;  /* a CNP slows a QP down */
 	sp_time cnp_interval;
-	struct rdma_pd *pd; /* objects with id i are at [i - 1], but for regions */
+	uint64_t peer_reads; /* bytes of READ responses to one peer that are under way, at most, on each worker */
+	struct rdma_pd *pd;  /* objects with id i are at [i - 1], but for regions */
 	struct rdma_mr *mr;
 	struct rdma_cq *cq;
 	struct rdma_rq *srq;

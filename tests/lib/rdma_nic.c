@@ -4,6 +4,7 @@
 uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker, rn_type;
 uint32_t rn_cq_log = 4;
 uint16_t rn_workers = 1;
+const uint8_t *rn_ip = dut_peer4;
 uint8_t *rn_memory;
 sp_time rn_now;
 bool rn_ack, rn_solicited, rn_six, rn_marked_ce;
@@ -150,7 +151,7 @@ void rn_to(uint32_t state)
 				    .retry_cnt = 7,
 				    .rnr_retry = 7};
 
-	memcpy(a.ip, dut_peer4, 16);
+	memcpy(a.ip, rn_ip, 16);
 	CU_ASSERT_EQUAL_FATAL(rn_modify(&a), 0);
 	if (state == SP_RDMA_INIT)
 		return;

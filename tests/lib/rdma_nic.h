@@ -39,6 +39,7 @@ int rn_modify(const struct sp_rdma_qp_attr *);
 int rn_state(uint32_t state);
 void rn_to(uint32_t state);	/* RESET to INIT, RTR, RTS as far as that */
 void rn_connect(uint32_t type); /* rn_qp() and rn_to(RTS) */
+extern const uint8_t *rn_ip;	/* of the peer, IPv4 mapped */
 struct sp_rdma_qp_attr rn_attr(void);
 int rn_destroy(void);
 struct rdma_qp *rn_state_of(void);

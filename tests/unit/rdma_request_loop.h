@@ -14,6 +14,7 @@
 #include "../../handlers/rdma/message.c"
 #include "../../handlers/rdma/modify.c"
 #include "../../handlers/rdma/packet.c"
+#include "../../handlers/rdma/peer.c"
 #include "../../handlers/rdma/place.c"
 #include "../../handlers/rdma/flow.c"
 #include "../../handlers/rdma/qp.c"
@@ -130,6 +131,10 @@ int sp_fail(struct sp_ctx *c, int err, const char *param, const char *format, ..
 int sp_qp_claim(struct sp_ctx *c, uint32_t count)
 {
 	return 0;
+}
+uint64_t sp_hash(struct sp_ctx *c, const void *bytes, size_t len)
+{
+	return ((const uint8_t *)bytes)[len - 1];
 }
 uint16_t sp_qp_worker(struct sp_ctx *c, uint32_t index)
 {
