@@ -82,6 +82,9 @@ struct sp_send {
 	uint32_t dest_qp, psn;
 	uint8_t opcode, flags;         /* SP_SEND_*, SP_PKT_SE; SP_SEND_UNPACED: not paced, and not counted */
 	uint16_t udp_source;           /* entropy; 0: derived from the path */
+	uint8_t traffic_class;         /* its upper six bits: IPv4's and IPv6's differentiated services */
+	uint8_t hop_limit;             /* IPv4's TTL; 0: 64 */
+	uint16_t reserved;             /* 0 */
 	const void *ext;               /* extension headers after the BTH, at most 64 bytes */
 	uint32_t ext_len, len;         /* len: payload bytes, from mem at offset, or from `bytes` if mem is NULL */
 	const struct sp_mem *mem; uint64_t offset;

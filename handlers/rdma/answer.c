@@ -35,6 +35,8 @@ static int rdma_answer_ack(struct sp_ctx *c, struct rdma_qp *qp, uint8_t syndrom
 				  .opcode = SP_RC_ACKNOWLEDGE,
 				  .flags = SP_SEND_UNPACED,
 				  .udp_source = qp->udp_source,
+				  .traffic_class = qp->attr.traffic_class,
+				  .hop_limit = qp->attr.hop_limit,
 				  .ext = &a,
 				  .ext_len = sizeof(a)};
 
@@ -92,6 +94,8 @@ static int rdma_answer_atomic(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_
 				  .opcode = SP_RC_ATOMIC_ACKNOWLEDGE,
 				  .flags = SP_SEND_UNPACED,
 				  .udp_source = qp->udp_source,
+				  .traffic_class = qp->attr.traffic_class,
+				  .hop_limit = qp->attr.hop_limit,
 				  .ext = ext,
 				  .ext_len = sizeof(ext)};
 	int rc;
@@ -164,6 +168,8 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 				      .opcode = rdma_answer_opcode(first, last),
 				      .flags = rdma_of(c)->ecn ? SP_SEND_ECT : 0,
 				      .udp_source = qp->udp_source,
+				      .traffic_class = qp->attr.traffic_class,
+				      .hop_limit = qp->attr.hop_limit,
 				      .len = len};
 		if (first || last) {
 			rdma_aeth(&aeth[n], RDMA_ACK, r->msn);
@@ -265,6 +271,8 @@ void rdma_answer_cnp(struct sp_ctx *c, struct rdma_qp *qp)
 				  .opcode = SP_ROCE_CNP,
 				  .flags = SP_SEND_UNPACED | SP_SEND_BECN,
 				  .udp_source = qp->udp_source,
+				  .traffic_class = qp->attr.traffic_class,
+				  .hop_limit = qp->attr.hop_limit,
 				  .ext = nothing,
 				  .ext_len = sizeof(nothing)};
 

@@ -38,7 +38,7 @@ static const struct rdma_change rdma_changes[] = {
 	 SP_RDMA_RTS,
 	 {0},
 	 {ACCESS | RNR | SP_RDMA_QP_RATE, ACCESS | SP_RDMA_QP_RATE, QKEY | SP_RDMA_QP_RATE}},
-	{SP_RDMA_RTS, SP_RDMA_SQD, {0}, {0}},
+	{SP_RDMA_RTS, SP_RDMA_SQD, {0}, {SP_RDMA_QP_SQD_NOTIFY, SP_RDMA_QP_SQD_NOTIFY, SP_RDMA_QP_SQD_NOTIFY}},
 	{SP_RDMA_SQD, SP_RDMA_RTS, {0}, {ACCESS | RNR | SP_RDMA_QP_RATE, ACCESS | SP_RDMA_QP_RATE, QKEY}},
 	{SP_RDMA_SQD,
 	 SP_RDMA_SQD,
@@ -131,7 +131,7 @@ static void rdma_attr_set(struct rdma_qp *qp, const struct sp_rdma_qp_attr *a)
 	if (m & SP_RDMA_QP_SELECTIVE)
 		to->selective = a->selective;
 	if (m & SP_RDMA_QP_STATE)
-		to->draining = a->draining;
+		to->sqd_notify = m & SP_RDMA_QP_SQD_NOTIFY && a->sqd_notify;
 }
 
 /* The port is drawn: it is what spreads QPs over links, and a forger has to guess it. */

@@ -142,7 +142,7 @@ static void rdma_drained(struct sp_ctx *c, struct rdma_qp *qp)
 	if (!qp->sq.stopping || qp->sq.first || !qp->attr.draining)
 		return;
 	qp->attr.draining = 0;
-	if (qp->sq.tell)
+	if (qp->attr.sqd_notify)
 		rdma_qp_tell(c, qp, SP_RDMA_ASYNC_SQ_DRAINED);
 }
 
@@ -410,7 +410,6 @@ void rdma_sq_state(struct sp_ctx *c, struct rdma_qp *qp, uint8_t before)
 	}
 	if (state == SP_RDMA_SQD && before != SP_RDMA_SQD) {
 		q->stopping = true;
-		q->tell = qp->attr.draining; /* in a modification: en_sqd_async_notify */
 		qp->attr.draining = 1;
 	}
 	rdma_qp_start(c, qp);

@@ -223,8 +223,8 @@ struct sp_rdma_srq_limit {
 struct sp_rdma_ah {
 	uint8_t ip[16]; /* IPv4 mapped */
 	uint32_t pd;
-	uint16_t udp_source; /* 0: the NIC's choice */
-	uint8_t traffic_class, hop_limit;
+	uint16_t udp_source;		  /* 0: the NIC's choice */
+	uint8_t traffic_class, hop_limit; /* the ECN bits are the NIC's; hop_limit 0: 64 */
 };
 struct sp_rdma_qp_create {
 	uint64_t cookie, sq, rq;		       /* offsets of the queues in region `mem` */
@@ -237,6 +237,7 @@ struct sp_rdma_qp {
 /* mask: which fields count, as in verbs.h (IBV_QP_*). */
 enum sp_rdma_qp_mask {
 	SP_RDMA_QP_STATE = 1 << 0,
+	SP_RDMA_QP_SQD_NOTIFY = 1 << 2,
 	SP_RDMA_QP_ACCESS = 1 << 3,
 	SP_RDMA_QP_PKEY = 1 << 4,
 	SP_RDMA_QP_PORT = 1 << 5,
@@ -259,12 +260,13 @@ struct sp_rdma_qp_attr {
 	uint32_t mask, state, access, qkey;
 	uint8_t ip[16]; /* the peer's, IPv4 mapped */
 	uint32_t dest_qp, rq_psn, sq_psn;
-	uint32_t path_mtu;   /* bytes: 256 to 4096 */
-	uint16_t udp_source; /* 0: the NIC's choice, per QP */
-	uint8_t traffic_class, hop_limit;
+	uint32_t path_mtu;						   /* bytes: 256 to 4096 */
+	uint16_t udp_source;						   /* 0: the NIC's choice, per QP */
+	uint8_t traffic_class, hop_limit;				   /* as of an address handle */
 	uint8_t max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, timeout; /* IBTA codes for the timers */
-	uint8_t retry_cnt, rnr_retry, selective, draining;
-	uint32_t rate; /* Mbit/s, 0: the port's */
+	uint8_t retry_cnt, rnr_retry, selective, draining; /* draining: QUERY only; SQD, and requests are under way */
+	uint32_t rate;					   /* Mbit/s, 0: the port's */
+	uint8_t sqd_notify, reserved[3]; /* to SQD: SP_RDMA_ASYNC_SQ_DRAINED when all that was begun has ended */
 	/* QUERY only: counts since creation */
 	uint32_t retries, naks_sent, naks_received, rnrs_sent, rnrs_received;
 };

@@ -5,6 +5,7 @@ uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker, rn_type;
 uint32_t rn_cq_log = 4;
 uint16_t rn_workers = 1;
 const uint8_t *rn_ip = dut_peer4;
+uint8_t rn_class, rn_hops;
 uint8_t *rn_memory;
 sp_time rn_now;
 bool rn_ack, rn_solicited, rn_six, rn_marked_ce;
@@ -13,7 +14,7 @@ uint16_t rn_pkey;
 const uint8_t *rn_source;
 
 static struct sp_mr *rn_mr;
-static uint32_t rn_lap, rn_sent, rn_rq_tail, rn_srq_tail;
+static uint32_t rn_lap, rn_sent, rn_rq_tail, rn_srq_tail, rn_sq_tail;
 
 int rn_control(uint32_t op, uint32_t qp, const void *in, uint32_t in_len, void *out, uint32_t out_len)
 {
@@ -118,7 +119,7 @@ void rn_qp(uint32_t type, uint32_t srq)
 	rn_qpn = made.qp;
 	rn_worker = made.worker;
 	rn_type = type;
-	rn_rq_tail = 0;
+	rn_rq_tail = rn_sq_tail = 0;
 }
 
 int rn_modify(const struct sp_rdma_qp_attr *a)
@@ -143,6 +144,8 @@ void rn_to(uint32_t state)
 				    .qkey = 0x11111111,
 				    .dest_qp = RN_PEER,
 				    .rq_psn = RN_PSN,
+				    .traffic_class = rn_class,
+				    .hop_limit = rn_hops,
 				    .path_mtu = RN_MTU,
 				    .max_rd_atomic = 4,
 				    .max_dest_rd_atomic = 4,
@@ -232,6 +235,24 @@ void rn_srq_receive(uint64_t wr_id, uint64_t at, uint32_t len)
 	const struct sp_rdma_sge sge = {RN_VA + at, len, rn_key};
 
 	rn_post(RN_SRQ, &rn_srq_tail, wr_id, &sge, 1);
+}
+
+void rn_request(const struct sp_rdma_wqe *w, const struct sp_rdma_sge *sge)
+{
+	struct sp_rdma_queue *q = (struct sp_rdma_queue *)(void *)(rn_memory + RN_SQS);
+	struct sp_command bell = {
+		.op = SP_RDMA_CMD_DOORBELL, .context = rn_context, .flags = SP_CMD_ON(rn_worker), .arg = {rn_qpn}};
+	struct sp_rdma_wqe *entry =
+		(void *)(rn_memory + RN_SQS + sizeof(*q) + (rn_sq_tail % 16) * sp_rdma_sq_stride(4, 0));
+
+	CU_ASSERT_EQUAL(entry->owner, 0); /* the NIC has taken it before */
+	*entry = *w;
+	entry->owner = 1;
+	entry->sges = sge != NULL;
+	if (sge)
+		memcpy(entry + 1, sge, sizeof(*sge));
+	q->tail = ++rn_sq_tail;
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &bell, NULL), 0);
 }
 
 const struct sp_rdma_cqe *rn_completion(void)

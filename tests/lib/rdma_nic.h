@@ -37,9 +37,10 @@ void rn_qp(uint32_t type, uint32_t srq);
 extern uint32_t rn_type;
 int rn_modify(const struct sp_rdma_qp_attr *);
 int rn_state(uint32_t state);
-void rn_to(uint32_t state);	/* RESET to INIT, RTR, RTS as far as that */
-void rn_connect(uint32_t type); /* rn_qp() and rn_to(RTS) */
-extern const uint8_t *rn_ip;	/* of the peer, IPv4 mapped */
+void rn_to(uint32_t state);	  /* RESET to INIT, RTR, RTS as far as that */
+void rn_connect(uint32_t type);	  /* rn_qp() and rn_to(RTS) */
+extern const uint8_t *rn_ip;	  /* of the peer, IPv4 mapped */
+extern uint8_t rn_class, rn_hops; /* traffic class and hop limit of the next QPs */
 struct sp_rdma_qp_attr rn_attr(void);
 int rn_destroy(void);
 struct rdma_qp *rn_state_of(void);
@@ -49,6 +50,8 @@ struct rdma_qp *rn_state_of(void);
 void rn_receive(uint64_t wr_id, uint64_t at, uint32_t len);
 void rn_receive_sges(uint64_t wr_id, const struct sp_rdma_sge *, uint32_t sges);
 void rn_srq_receive(uint64_t wr_id, uint64_t at, uint32_t len);
+/* Posts an entry of the send queue, with one SGE or none, and rings the doorbell. */
+void rn_request(const struct sp_rdma_wqe *, const struct sp_rdma_sge *);
 /* The next completion; NULL: there is none. */
 const struct sp_rdma_cqe *rn_completion(void);
 bool rn_completed(uint64_t wr_id, uint8_t status, uint8_t op, uint32_t len);

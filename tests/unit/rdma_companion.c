@@ -296,18 +296,6 @@ RULE(nothing_is_done_while_a_port_has_its_frames)
 	CU_ASSERT_EQUAL(ask(BIND, 0), 0);
 }
 
-static void app_send(unsigned i)
-{
-	uint8_t *entry = rn_memory + RN_SQS + 64 + (size_t)i * sp_rdma_sq_stride(4, 0);
-	const struct sp_rdma_wqe w = {.op = SP_RDMA_WR_SEND, .flags = SP_RDMA_SIGNALED, .wr_id = i, .owner = 1};
-	struct sp_command bell = {
-		.op = SP_RDMA_CMD_DOORBELL, .context = rn_context, .flags = SP_CMD_ON(rn_worker), .arg = {rn_qpn}};
-
-	memcpy(entry, &w, sizeof(w));
-	((struct sp_rdma_queue *)(void *)(rn_memory + RN_SQS))->tail = i + 1;
-	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &bell, NULL), 0);
-}
-
 RULE(its_requests_and_the_applications_take_turns)
 {
 	struct rn_answer a;
@@ -318,7 +306,7 @@ RULE(its_requests_and_the_applications_take_turns)
 		CU_ASSERT_EQUAL(ask(POST, i), 0);
 	}
 	for (unsigned i = 0; i < 2; i++)
-		app_send(i);
+		rn_request(&(struct sp_rdma_wqe){.op = SP_RDMA_WR_SEND, .flags = SP_RDMA_SIGNALED, .wr_id = i}, NULL);
 	rn_go();
 	CU_ASSERT(rn_silent());
 	CU_ASSERT_EQUAL(rn_state(SP_RDMA_RTS), 0);
