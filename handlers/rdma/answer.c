@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, what the responder of RC sends. */
 #include "answer.h"
+#include "fetch.h"
 #include "key.h"
 #include "peer.h"
 #include "qp.h"
@@ -147,9 +148,10 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 {
 	struct sp_send send[RDMA_RUN];
 	struct sp_aeth aeth[RDMA_RUN];
-	struct sp_piece piece[SP_RDMA_SEGMENTS];
+	struct sp_piece piece[SP_RDMA_SEGMENTS], staged[RDMA_RUN];
 	struct rdma_mr *m = NULL;
-	uint32_t at = r->at;
+	uint32_t at = r->at, stop = r->end;
+	bool fetched = false;
 	unsigned n = 0;
 	int rc;
 
@@ -157,8 +159,14 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 		m = rdma_key_find(c, qp->pd, r->rkey, r->va, r->len, SP_RDMA_REMOTE_READ);
 		if (!m)
 			return rdma_answer_refuse(c, qp, r), 0;
+		if (m->fetched) {
+			stop = stop - at < rdma_fetch_room(c) ? stop : at + rdma_fetch_room(c);
+			fetched = rdma_mr_fetched(m, r->va + at, stop - at);
+		}
+		if (fetched && !rdma_fetch_read(c, qp, r, &stop, piece))
+			return -EINPROGRESS;
 	}
-	for (; n < RDMA_RUN && n < budget && (at < r->end ? at - r->at < qp->turn : n == 0 && !r->len); n++) {
+	for (; n < RDMA_RUN && n < budget && (at < stop ? at - r->at < qp->turn : n == 0 && !r->len); n++) {
 		const uint32_t len = r->end - at < qp->mtu ? r->end - at : qp->mtu;
 		const bool first = r->first_due && at == r->at, last = at + len == r->end;
 		struct sp_send *s = &send[n];
@@ -176,7 +184,11 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 			s->ext = &aeth[n];
 			s->ext_len = sizeof(*aeth);
 		}
-		if (len) {
+		if (fetched) { /* copied: what is there is gone when the agent is asked for more */
+			staged[n] = (struct sp_piece){piece->mem, piece->offset + (at - r->at), len};
+			s->piece = &staged[n];
+			s->pieces = 1;
+		} else if (len) {
 			rc = rdma_mr_pieces(m, r->va + at, len, piece, SP_RDMA_SEGMENTS);
 			if (rc > 1) {
 				/* Pieces are copied; the array serves one packet, which goes alone. */
@@ -223,15 +235,27 @@ bool rdma_answer_settled(struct sp_ctx *c, struct rdma_qp *qp)
 	return !in->unsettled;
 }
 
+/* Nothing can be sent now. */
+static int rdma_answer_wait(struct sp_ctx *c, struct rdma_qp *qp)
+{
+	return qp->in.unsettled && !rdma_answer_settled(c, qp) ? SP_ISSUE_WAIT : SP_ISSUE_DONE;
+}
+
 int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, unsigned *sent)
 {
 	struct rdma_responder *in = &qp->in;
 	struct rdma_resource *r;
 
+	/* An answer would acknowledge it. */
+	rdma_fetch_submit(c, qp);
+	if (rdma_fetch_putting(qp))
+		return rdma_answer_wait(c, qp);
 	while (in->pending && (r = rdma_answer_oldest(qp))) {
 		int rc;
 
 		if (r->kind == RDMA_RESOURCE_ATOMIC) {
+			if (!rdma_fetch_atomic(c, qp, r))
+				return rdma_answer_wait(c, qp);
 			if (rdma_answer_atomic(c, qp, r))
 				return SP_ISSUE_MORE;
 			continue;
@@ -240,11 +264,13 @@ int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, uns
 			return SP_ISSUE_MORE;
 		/* What is behind it waits as well. */
 		if (!rdma_peer_turn(c, qp, r->end - r->at))
-			return in->unsettled && !rdma_answer_settled(c, qp) ? SP_ISSUE_WAIT : SP_ISSUE_DONE;
+			return rdma_answer_wait(c, qp);
 		rc = rdma_answer_read(c, qp, r, budget - *sent);
 		if (rc < 0) {
 			if (rc == -EAGAIN)
 				return SP_ISSUE_MORE;
+			if (rc == -EINPROGRESS)
+				return rdma_answer_wait(c, qp);
 			/* It cannot be sent at all (the route is gone): as if it were lost. */
 			rdma_qp_end_answer(qp, r);
 			continue;
@@ -261,7 +287,7 @@ int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, uns
 	}
 	if (in->ack_due && rdma_answer_latest(c, qp))
 		return SP_ISSUE_MORE;
-	return in->unsettled && !rdma_answer_settled(c, qp) ? SP_ISSUE_WAIT : SP_ISSUE_DONE;
+	return rdma_answer_wait(c, qp);
 }
 
 void rdma_answer_cnp(struct sp_ctx *c, struct rdma_qp *qp)

@@ -2,6 +2,7 @@
 #include "flow.h"
 #include "answer.h"
 #include "cq.h"
+#include "fetch.h"
 #include "peer.h"
 #include "qp.h"
 #include "request.h"
@@ -56,6 +57,8 @@ void rdma_qp_timer_fired(struct sp_ctx *c, struct rdma_qp *qp)
 		return;
 	if (qp->sq_at <= c->now)
 		rdma_request_timer(c, qp);
+	if (qp->ask_at <= c->now)
+		rdma_fetch_timer(c, qp);
 	if (qp->rq_at <= c->now) {
 		qp->rq_wait = rdma_qp_flush_rq(c, qp) ? RDMA_FLUSH_WAIT : 2 * qp->rq_wait;
 		qp->rq_at = qp->rq_wait <= RDMA_FLUSH_LAST ? c->now + qp->rq_wait : SP_NEVER;

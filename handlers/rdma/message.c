@@ -119,6 +119,7 @@ static enum rdma_outcome rdma_take_write(struct sp_ctx *c, struct rdma_qp *qp, c
 	const bool last = r->form->flags & RDMA_LAST;
 	struct sp_rdma_cqe e = {.op = SP_RDMA_WC_RECV_WRITE_IMM, .flags = SP_RDMA_WC_IMM};
 	enum rdma_outcome begun;
+	int rc;
 
 	if (r->form->flags & RDMA_FIRST) {
 		begun = rdma_begin_write(c, qp, r);
@@ -133,8 +134,9 @@ static enum rdma_outcome rdma_take_write(struct sp_ctx *c, struct rdma_qp *qp, c
 		if (entry <= 0)
 			return entry ? RDMA_LOCAL : RDMA_NO_ENTRY;
 	}
-	if (rdma_write_place(c, qp, in->rkey, in->va, r->payload, r->len))
-		return RDMA_ACCESS;
+	rc = rdma_write_place(c, qp, in->rkey, in->va, r->payload, r->len);
+	if (rc)
+		return rc == -EAGAIN ? RDMA_NO_ENTRY : RDMA_ACCESS;
 	in->message = RDMA_MESSAGE_WRITE;
 	in->va += r->len;
 	in->left -= r->len;

@@ -57,6 +57,8 @@ void rdma_qp_drop_answers(struct sp_ctx *c, struct rdma_qp *qp)
 			rdma_qp_end_answer(qp, &in->resource[i]);
 	in->ack_due = in->again_due = false;
 	rdma_peer_done(c, qp);
+	qp->fetch = (struct rdma_fetch){.ids = qp->fetch.ids}; /* no answer is one any more */
+	qp->ask_at = SP_NEVER;
 }
 
 void rdma_qp_error(struct sp_ctx *c, struct rdma_qp *qp, int async)
@@ -99,7 +101,9 @@ void rdma_qp_sq_error(struct sp_ctx *c, struct rdma_qp *qp)
 /* ---- timer ---- */
 void rdma_qp_timer(struct sp_ctx *c, struct rdma_qp *qp)
 {
-	const sp_time at = qp->sq_at < qp->rq_at ? qp->sq_at : qp->rq_at;
+	sp_time at = qp->sq_at < qp->rq_at ? qp->sq_at : qp->rq_at;
+
+	at = qp->ask_at < at ? qp->ask_at : at;
 
 	/* An earlier timer finds nothing to do, and arms itself anew: cheaper than to move it with each packet. */
 	if (at != SP_NEVER && !(qp->timer.armed && qp->timer.at <= at))

@@ -29,6 +29,8 @@ static inline void rdma_qp_end_answer(struct rdma_qp *qp, struct rdma_resource *
 {
 	r->pending = false;
 	qp->in.pending--;
+	if (qp->fetch.of == r) /* what is in the staging area is not for the next one in this place */
+		qp->fetch.of = NULL;
 }
 /* Operations that are acknowledged complete, the others are flushed in order, as soon as ports have no frames of them;
  * also what is posted later, while the state is ERR or SQE. Posts nothing before it returns: issue() does. */

@@ -9,6 +9,7 @@
 #include "create.h"
 #include "datagram.h"
 #include "export.h"
+#include "fetch.h"
 #include "modify.h"
 #include "flow.h"
 #include "qp.h"
@@ -60,6 +61,8 @@ static const char *const rdma_counters[] = {
 	[RDMA_READ_PACKETS] = "read_packets",
 	[RDMA_READS_HELD] = "reads_held",
 	[RDMA_ATOMICS] = "atomics",
+	[RDMA_FETCHES] = "fetches",
+	[RDMA_FETCHES_FAILED] = "fetches_failed",
 	[RDMA_CNPS_SENT] = "cnps_sent",
 	[RDMA_CQ_OVERFLOWS] = "cq_overflows",
 	[RDMA_EVENTS_OWED] = "events_owed",
@@ -87,6 +90,7 @@ static const struct sp_param rdma_params[] = {
 	{"cnp-interval", SP_TIME, "50us", SP_US, SP_SEC, "A QP sends at most one CNP in this time", NULL},
 	{"peer-reads", SP_UINT, "4M", 4096, 1ull << 40, "Bytes of READ responses to one address under way, at most",
 	 NULL},
+	{"fetch-timeout", SP_TIME, "250ms", SP_US, 10 * SP_SEC, "For the answer of an agent that serves memory", NULL},
 	RDMA_REQUEST_PARAMS,
 	{NULL, SP_UINT, NULL, 0, 0, NULL, NULL},
 };
@@ -108,6 +112,7 @@ static int rdma_configure(struct sp_ctx *c, uint64_t *area)
 	s->ecn = sp_param_uint(c, "ecn");
 	s->cc = sp_param_uint(c, "congestion-control");
 	s->cnp_interval = sp_param_uint(c, "cnp-interval");
+	s->fetch_timeout = sp_param_uint(c, "fetch-timeout");
 	s->peer_reads = sp_param_uint(c, "peer-reads") / c->workers;
 	return 0;
 }
@@ -162,6 +167,8 @@ static void rdma_detach(struct sp_ctx *c)
 	rdma_srqs_detach(c);
 	rdma_cqs_detach(c);
 	rdma_regions_detach(c);
+	if (rdma_of(c)->agent)
+		sp_mem_put(c, rdma_of(c)->agent);
 }
 
 /* ---- packets ---- */
@@ -254,7 +261,7 @@ static int rdma_command(struct sp_ctx *c, const struct sp_command *command, stru
 	struct rdma_qp *qp;
 
 	(void)result;
-	if (command->op != SP_RDMA_CMD_DOORBELL)
+	if (command->op != SP_RDMA_CMD_DOORBELL && command->op != SP_RDMA_CMD_FETCHED)
 		return -EOPNOTSUPP;
 	qp = command->arg[0] <= SP_ROCE_QP_MASK ? rdma_qp_find(c, (uint32_t)command->arg[0]) : NULL;
 	if (!qp)
@@ -262,6 +269,8 @@ static int rdma_command(struct sp_ctx *c, const struct sp_command *command, stru
 	/* Its number says whose it is: a command on another worker is not looked at further. */
 	if (qp->issue.on != c->worker + 1u)
 		return -EXDEV;
+	if (command->op == SP_RDMA_CMD_FETCHED)
+		return rdma_fetch_answer(c, qp, command);
 	if (rdma_state(qp) == SP_RDMA_RESET)
 		return 0;
 	if (rdma_state(qp) == SP_RDMA_ERR)
@@ -319,6 +328,7 @@ static int rdma_control(struct sp_ctx *c, struct sp_control *x)
 		[SP_RDMA_SRQ_DESTROY] = rdma_srq_destroy,
 		[SP_RDMA_AH_CREATE] = rdma_ah_create,
 		[SP_RDMA_AH_DESTROY] = rdma_ah_destroy,
+		[SP_RDMA_AGENT] = rdma_agent_set,
 		[SP_RDMA_QP_CREATE] = rdma_qp_create,
 	};
 

@@ -11,6 +11,7 @@
  *   retry, ack, request
  *   peer               what the QPs of one peer have in common
  *   qp                 states, errors, flush, timer
+ *   fetch              memory that an agent in the application serves
  *   answer             the responder's ACKs, NAKs and READ responses
  *   place              what packets write: into receive entries, into the ranges of WRITEs
  *   respond, datagram  requests that arrive: RC and UC; UD
@@ -68,6 +69,8 @@ enum rdma_counter {
 	RDMA_READ_PACKETS, /* response packets sent */
 	RDMA_READS_HELD,   /* times that an answer waited for others to the same peer */
 	RDMA_ATOMICS,
+	RDMA_FETCHES, /* asked of the agent */
+	RDMA_FETCHES_FAILED,
 	RDMA_CNPS_SENT,
 	RDMA_CQ_OVERFLOWS,
 	RDMA_EVENTS_OWED,
@@ -104,7 +107,7 @@ struct rdma_pd {
 struct rdma_segment {
 	uint64_t at; /* offset from the region's begin */
 	uint64_t offset;
-	const struct sp_mem *mem; /* a reference */
+	const struct sp_mem *mem; /* a reference; NULL: an agent serves it */
 };
 
 /* Published by `key` (release); unpublished by key 0, freed once no worker can still be using it and `uses` is 0. */
@@ -115,6 +118,7 @@ struct rdma_mr {
 	uint8_t access;
 	uint8_t segments;
 	bool invalidated; /* atomic: the rkey is no longer valid; the lkey still is */
+	bool fetched;	  /* an agent serves some of it */
 	uint8_t state;	  /* home worker: enum rdma_mr_state */
 	uint64_t va, len;
 	struct rdma_segment *segment; /* in order of `at` */
@@ -181,17 +185,29 @@ struct rdma_resource {
 	uint32_t first, last; /* PSNs of the responses to the original request */
 	uint32_t msn, rkey;
 	uint64_t va;	      /* of the original */
-	uint64_t value;	      /* ATOMIC: what was there before */
+	uint64_t value;	      /* ATOMIC: what was there before; while `fetched` is set, its operands: this */
+	uint64_t compare;     /* and this */
 	struct rdma_mr *held; /* ports may have frames with its bytes up to `mark` */
 	uint64_t mark;
 	uint32_t len;	  /* of the original */
 	uint32_t at, end; /* READ: bytes of the original still to send are [at, end) */
 	uint8_t kind;
-	bool pending;	/* responses are still to be sent */
-	bool first_due; /* the next response is the first of an answer */
+	bool pending;	 /* responses are still to be sent */
+	bool first_due;	 /* the next response is the first of an answer */
+	uint8_t fetched; /* ATOMIC: enum sp_rdma_fetch, an agent is to do it; 0: it is done */
 };
 
 enum rdma_message { RDMA_MESSAGE_NONE, RDMA_MESSAGE_SEND, RDMA_MESSAGE_WRITE };
+
+/* Syndromes of the AETH. */
+enum {
+	RDMA_ACK = 0x1F, /* no limit on sends: we do not count credits */
+	RDMA_RNR = 0x20, /* and the timer's code */
+	RDMA_NAK_PSN = 0x60,
+	RDMA_NAK_REQUEST = 0x61,
+	RDMA_NAK_RIGHTS = 0x62,
+	RDMA_NAK_REMOTE_OP = 0x63,
+};
 
 struct rdma_responder {
 	uint32_t psn; /* expected */
@@ -217,6 +233,24 @@ struct rdma_responder {
 	sp_time cnp_at;	    /* no CNP before */
 	struct rdma_receive receive;
 	struct rdma_resource resource[SP_RDMA_READS];
+};
+
+/* What the agent is asked: fetch.h. */
+struct rdma_ask {
+	uint64_t id; /* 0: nothing */
+	sp_time until;
+	uint64_t va, offset; /* of the staging area, in its region */
+	uint32_t len, rkey, psn;
+	uint8_t kind; /* enum sp_rdma_fetch */
+	bool told;    /* the event is posted */
+};
+struct rdma_fetch {
+	uint64_t ids;			/* the latest */
+	struct rdma_ask get, put, next; /* next: WRITE, not asked yet */
+	struct rdma_resource *of;	/* of `get` */
+	uint32_t from, to;		/* READ: bytes of it that are, or will be, in the staging area */
+	uint32_t filled;		/* bytes of `next` */
+	bool second;			/* `next` fills the second one of two parts */
 };
 
 /* What the QPs of a worker have in common whose peers have one address: peer.h. */
@@ -268,6 +302,7 @@ struct rdma_qp {
 	sp_time sq_at;	       /* rdma_request_timer() is due; SP_NEVER */
 	sp_time rq_at;	       /* ERR: a look for receive entries to flush */
 	sp_time rq_wait;
+	sp_time ask_at; /* the agent is late */
 
 	struct rdma_rq own;
 	struct rdma_responder in;
@@ -277,6 +312,7 @@ struct rdma_qp {
 	struct rdma_qp *peer_next, *peer_before; /* in the line of its peer, if it waits there */
 	uint32_t turn;				 /* bytes of READ responses that it may send */
 	bool peer_waits;
+	struct rdma_fetch fetch;
 } __attribute__((aligned(64)));
 
 /* What a worker has for itself. */
@@ -306,6 +342,10 @@ struct rdma {
 	struct rdma_qp *qp;
 	struct rdma_worker *worker;
 	struct rdma_requester out;
+	const struct sp_mem *agent; /* of the staging area, a reference. Atomic; NULL: no agent */
+	uint64_t agent_offset;
+	uint32_t agent_log;
+	sp_time fetch_timeout;
 	/* home worker */
 	struct rdma_segment *block; /* [blocks][SP_RDMA_SEGMENTS] */
 	uint32_t *block_free, blocks_free;

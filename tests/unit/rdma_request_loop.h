@@ -16,6 +16,7 @@
 #include "../../handlers/rdma/packet.c"
 #include "../../handlers/rdma/peer.c"
 #include "../../handlers/rdma/place.c"
+#include "../../handlers/rdma/fetch.c"
 #include "../../handlers/rdma/flow.c"
 #include "../../handlers/rdma/qp.c"
 #include "../../handlers/rdma/rate.c"
