@@ -42,10 +42,10 @@ static uint64_t rdma_part(const struct rdma *s, const struct rdma_qp *qp, unsign
 /* ---- asking ---- */
 static void rdma_ask_tell(struct sp_ctx *c, const struct rdma_qp *qp, struct rdma_ask *a)
 {
-	const struct sp_event e = {
-		.type = SP_RDMA_EVENT_FETCH,
-		.cookie = a->id,
-		.arg = {qp->number | (uint64_t)a->kind << 32, a->va, a->len | (uint64_t)a->rkey << 32, a->offset}};
+	const struct sp_event e = {.type = SP_RDMA_EVENT_FETCH,
+				   .cookie = a->id,
+				   .arg = {qp->number | (uint64_t)a->kind << 32, a->va,
+					   a->len | (uint64_t)a->rkey << 32, a->offset, c->worker}};
 
 	a->told = !sp_event_post(c, &e);
 }

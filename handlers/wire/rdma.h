@@ -156,7 +156,8 @@ enum sp_rdma_event {				      /* struct sp_event; cookie: that of the object's c
 		     SP_RDMA_EVENT_ASYNC, /* arg[0] enum sp_rdma_async, arg[1] QP number, or id of CQ or SRQ */
 		     SP_RDMA_EVENT_CM,	  /* something to fetch by SP_CM_TAKE; from the service */
 		     /* For the agent: cookie, of its answer; arg[0] QP number, enum sp_rdma_fetch << 32; arg[1]
-		      * address; arg[2] bytes, rkey << 32; arg[3] offset in the staging area's region */
+		      * address; arg[2] bytes, rkey << 32; arg[3] offset in the staging area's region; arg[4] the
+		      * QP's worker */
 		     SP_RDMA_EVENT_FETCH,
 };
 enum sp_rdma_async { /* as in verbs.h */

@@ -474,3 +474,20 @@ TEST(an_unreliable_write_is_the_agents_too)
 	CU_ASSERT(quiet());
 	end();
 }
+
+/* A READ's place in the NIC serves another one later, which does not get what the first one has left there. */
+RULE(what_was_fetched_is_for_one_read)
+{
+	for (uint32_t i = 0; i < 10; i++) {
+		if (i % 4) { /* the NIC's own, until the first one's place is next */
+			read_of(WAY(i), LEN + i, 10);
+		} else {
+			read_of(WAY(i), 100 * i, 10);
+			CU_ASSERT(asks(SP_RDMA_FETCH_READ, 100 * i, 10));
+			CU_ASSERT_EQUAL(serve(), 0);
+			rn_go();
+		}
+		CU_ASSERT(responses(WAY(i), i % 4 ? LEN + i : 100 * i, 10));
+	}
+	CU_ASSERT(quiet());
+}
