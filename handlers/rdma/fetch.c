@@ -122,11 +122,33 @@ void rdma_fetch_submit(struct sp_ctx *c, struct rdma_qp *qp)
 	rdma_ask(c, qp, &f->put);
 }
 
+/* An ATOMIC that is not done. */
+static bool rdma_fetch_changing(const struct rdma_qp *qp)
+{
+	for (unsigned i = 0; qp->in.pending && i < SP_RDMA_READS; i++)
+		if (qp->in.resource[i].pending && qp->in.resource[i].kind == RDMA_RESOURCE_ATOMIC &&
+		    qp->in.resource[i].fetched)
+			return true;
+	return false;
+}
+
+bool rdma_fetch_ordered(struct sp_ctx *c, struct rdma_qp *qp)
+{
+	const struct rdma_fetch *f = &qp->fetch;
+
+	if (!rdma_of(c)->agent)
+		return true;
+	rdma_fetch_submit(c, qp);
+	return !f->filled && (!f->put.id || f->put.told) && !rdma_fetch_changing(qp);
+}
+
 int rdma_fetch_put(struct sp_ctx *c, struct rdma_qp *qp, uint32_t rkey, uint64_t va, const uint8_t *from, uint32_t len)
 {
 	const struct rdma *s = rdma_of(c);
 	struct rdma_fetch *f = &qp->fetch;
 
+	if (rdma_fetch_changing(qp))
+		return -EAGAIN;
 	if (f->filled &&
 	    (f->next.rkey != rkey || f->next.va + f->filled != va || f->filled + len > rdma_fetch_room(c))) {
 		if (f->put.id)

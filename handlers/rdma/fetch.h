@@ -15,13 +15,15 @@ int rdma_fetch_answer(struct sp_ctx *, struct rdma_qp *, const struct sp_command
 /* qp->ask_at has come. */
 void rdma_fetch_timer(struct sp_ctx *, struct rdma_qp *);
 
-/* Bytes of a WRITE. -EAGAIN: no room before the agent answers. */
+/* Bytes of a WRITE. -EAGAIN: no room before the agent answers, or an earlier ATOMIC is not done. */
 int rdma_fetch_put(struct sp_ctx *, struct rdma_qp *, uint32_t rkey, uint64_t va, const uint8_t *from, uint32_t len);
 /* The agent has not got all that WRITEs have brought: nothing may acknowledge them. */
 static inline bool rdma_fetch_putting(const struct rdma_qp *qp)
 {
 	return qp->fetch.filled || qp->fetch.put.id;
 }
+/* The agent has been asked all that requests so far want changed: a completion may come behind that. */
+bool rdma_fetch_ordered(struct sp_ctx *, struct rdma_qp *);
 /* Hands over what has come, if the agent is not busy with what came before. */
 void rdma_fetch_submit(struct sp_ctx *, struct rdma_qp *);
 /* The READ's bytes from r->at on are in the staging area, up to before r's byte *stop, the first of them at *piece.

@@ -324,6 +324,92 @@ RULE(writes_that_find_the_staging_area_full_come_again)
 		CU_ASSERT_EQUAL(theirs[k], rn_byte(k % RN_MTU));
 }
 
+/* A completion is not seen before what came earlier has been asked: in one burst, too. */
+RULE(a_completion_comes_behind_what_the_agent_is_asked)
+{
+	uint8_t ext[28];
+
+	for (unsigned i = 0; i < 4; i++)
+		rn_receive(i, 70000, 100);
+	rn_reth(ext, VA, key, 4);
+	rn_feed(SP_RC_WRITE_ONLY, WAY(0), ext, 16, "abcd", 4);
+	rn_ack = true;
+	rn_feed(SP_RC_SEND_ONLY, WAY(1), NULL, 0, "e", 1);
+	rn_go();
+	CU_ASSERT(asks(SP_RDMA_FETCH_WRITE, 0, 4));
+	CU_ASSERT(rn_completed(0, SP_RDMA_OK, SP_RDMA_WC_RECV, 1));
+	CU_ASSERT(rn_silent()); /* nor is it acknowledged before */
+	/* The next WRITE cannot be asked yet, so neither it nor what is behind it completes. */
+	rn_reth(ext, VA + 8, key, 4);
+	rn_feed(SP_RC_WRITE_ONLY, WAY(2), ext, 16, "fghi", 4);
+	rn_feed(SP_RC_SEND_ONLY, WAY(3), NULL, 0, "j", 1);
+	rn_go();
+	CU_ASSERT_PTR_NULL(rn_completion());
+	CU_ASSERT_EQUAL(serve(), 0);
+	rn_go();
+	CU_ASSERT(asks(SP_RDMA_FETCH_WRITE, 8, 4));
+	CU_ASSERT_EQUAL(serve(), 0);
+	rn_go();
+	CU_ASSERT(rn_acked(0x20 | 14, WAY(3))); /* come again */
+	rn_packet(SP_RC_SEND_ONLY, WAY(3), NULL, 0, "j", 1);
+	CU_ASSERT(rn_completed(1, SP_RDMA_OK, SP_RDMA_WC_RECV, 1));
+	/* With immediate data. */
+	rn_reth(ext, VA + 16, key, RN_MTU + 1);
+	rn_feed(SP_RC_WRITE_FIRST, WAY(4), ext, 16, theirs, RN_MTU);
+	rn_feed(SP_RC_WRITE_LAST_IMM, WAY(5), "1234", 4, "k", 1);
+	rn_go();
+	CU_ASSERT(asks(SP_RDMA_FETCH_WRITE, 16, RN_MTU + 1));
+	CU_ASSERT(rn_completed(2, SP_RDMA_OK, SP_RDMA_WC_RECV_WRITE_IMM, RN_MTU + 1));
+	rn_reth(ext, VA + 24, key, 1);
+	memset(ext + 16, 5, 4);
+	rn_packet(SP_RC_WRITE_ONLY_IMM, WAY(6), ext, 20, "l", 1);
+	CU_ASSERT_PTR_NULL(rn_completion());
+	CU_ASSERT_EQUAL(serve(), 0);
+	rn_go();
+	CU_ASSERT(rn_acked(0x20 | 14, WAY(6)));
+	CU_ASSERT(quiet());
+	rn_packet(SP_RC_WRITE_ONLY_IMM, WAY(6), ext, 20, "l", 1);
+	CU_ASSERT(asks(SP_RDMA_FETCH_WRITE, 24, 1));
+	CU_ASSERT(rn_completed(3, SP_RDMA_OK, SP_RDMA_WC_RECV_WRITE_IMM, 1));
+	CU_ASSERT_EQUAL(serve(), 0);
+	rn_go();
+}
+
+RULE(what_is_behind_an_atomic_waits_for_it)
+{
+	struct rn_answer a;
+	uint8_t ext[28];
+
+	rn_receive(0, 70000, 100);
+	sp_store_be64(ext, VA);
+	sp_store_be32(ext + 8, key);
+	sp_store_be64(ext + 12, 1);
+	sp_store_be64(ext + 20, 0);
+	for (unsigned i = 0; i < 2; i++) { /* a SEND, a WRITE */
+		rn_feed(SP_RC_FETCH_ADD, WAY(i * 2), ext, 28, NULL, 0);
+		if (i) {
+			uint8_t reth[16];
+
+			rn_reth(reth, VA, key, 4);
+			rn_feed(SP_RC_WRITE_ONLY, WAY(3), reth, 16, "abcd", 4);
+		} else {
+			rn_feed(SP_RC_SEND_ONLY, WAY(1), NULL, 0, "e", 1);
+		}
+		rn_go();
+		CU_ASSERT(asks(SP_RDMA_FETCH_ADD, 0, 8));
+		CU_ASSERT_PTR_NULL(rn_completion());
+		CU_ASSERT(quiet());
+		CU_ASSERT_EQUAL(serve(), 0);
+		rn_go();
+		CU_ASSERT(rn_answered(&a) && a.opcode == 0x12 && a.psn == WAY(i * 2));
+		CU_ASSERT(rn_acked(0x20 | 14, WAY(i * 2 + 1)));
+		if (i)
+			continue;
+		rn_packet(SP_RC_SEND_ONLY, WAY(1), NULL, 0, "e", 1);
+		CU_ASSERT(rn_completed(0, SP_RDMA_OK, SP_RDMA_WC_RECV, 1));
+	}
+}
+
 /* ---- agents that do not do their work ---- */
 static void silence(unsigned kind)
 {
