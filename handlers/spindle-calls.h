@@ -14,19 +14,19 @@ uint64_t sp_param_uint(struct sp_ctx *, const char *name);
 const char *sp_param_string(struct sp_ctx *, const char *name);
 /* Returns -err. */
 int sp_fail(struct sp_ctx *, int err, const char *param, const char *format, ...) __attribute__((format(printf, 4, 5)));
-void *sp_alloc(struct sp_ctx *, size_t bytes);          /* zeroed, 64-byte aligned, freed after detach(); NULL: limit */
+void *sp_alloc(struct sp_ctx *, size_t bytes); /* zeroed, 64-byte aligned, freed after detach(); NULL: limit */
 /* count QPs from the context's `qp` on; for `qp = any` where the NIC has them free. -EINVAL, -EADDRINUSE, -ENOSPC. */
 int sp_qp_claim(struct sp_ctx *, uint32_t count);
 uint16_t sp_qp_worker(struct sp_ctx *, uint32_t index); /* SP_HANDLER_FLOWS: owner of the QP with that qp_index */
-int sp_qp_control(struct sp_ctx *, uint32_t *qp);       /* a QP number of the NIC's choice, qp_index SP_QP_CONTROL */
+int sp_qp_control(struct sp_ctx *, uint32_t *qp);	/* a QP number of the NIC's choice, qp_index SP_QP_CONTROL */
 int sp_messages_limit(struct sp_ctx *, uint32_t count, sp_time idle); /* messages at once; idle timeout, 0 = none */
-const struct sp_mem *sp_host_area(struct sp_ctx *);     /* what configure() asked for, zeroed; NULL: nothing */
+const struct sp_mem *sp_host_area(struct sp_ctx *); /* what configure() asked for, zeroed; NULL: nothing */
 /* Messages */
-int sp_message_open(struct sp_ctx *, uint64_t key);     /* SLOTS, home worker: -EEXIST while the slot is in use */
+int sp_message_open(struct sp_ctx *, uint64_t key); /* SLOTS, home worker: -EEXIST while the slot is in use */
 /* Holds an open message open until sp_message_release(). NULL: there is none, or its header() has not run yet. */
 struct sp_message *sp_message_hold(struct sp_ctx *, uint64_t key);
 void sp_message_release(struct sp_ctx *, struct sp_message *);
-int sp_message_close(struct sp_ctx *, uint64_t key);    /* completion() follows once no packet is inside; -ENOENT */
+int sp_message_close(struct sp_ctx *, uint64_t key); /* completion() follows once no packet is inside; -ENOENT */
 /* Host memory. `base` is for addressing only: use sp_dma_*, which check. */
 /* Takes a reference. NULL: no region of this context's owner. */
 const struct sp_mem *sp_mem_get(struct sp_ctx *, uint32_t id);
@@ -78,23 +78,31 @@ enum { SP_SEND_ACK_REQ = 0x10, SP_SEND_BECN = 0x20, SP_SEND_ECT = 0x40, SP_SEND_
  * sources are refused; a second such path is -EISCONN. One address is one path: close it as often as it was opened. */
 int sp_path_open(struct sp_ctx *, const uint8_t ip[16], bool only, struct sp_path **);
 void sp_path_close(struct sp_ctx *, struct sp_path *);
-struct sp_piece { const struct sp_mem *mem; uint64_t offset; uint32_t len; };
+struct sp_piece {
+	const struct sp_mem *mem;
+	uint64_t offset;
+	uint32_t len;
+};
 struct sp_send {
 	uint32_t dest_qp, psn;
-	uint8_t opcode, flags;         /* SP_SEND_*, SP_PKT_SE; SP_SEND_UNPACED: not paced, and not counted */
-	uint16_t udp_source;           /* entropy; 0: derived from the path */
-	const void *ext;               /* extension headers after the BTH, at most 64 bytes */
-	uint32_t ext_len, len;         /* len: payload bytes, from mem at offset, or from `bytes` if mem is NULL */
-	const struct sp_mem *mem; uint64_t offset;
+	uint8_t opcode, flags; /* SP_SEND_*, SP_PKT_SE; SP_SEND_UNPACED: not paced, and not counted */
+	uint16_t udp_source;   /* entropy; 0: derived from the path */
+	uint8_t traffic_class; /* its upper six bits: IPv4's and IPv6's differentiated services */
+	uint8_t hop_limit;     /* IPv4's TTL; 0: 64 */
+	uint16_t reserved;     /* 0 */
+	const void *ext;       /* extension headers after the BTH, at most 64 bytes */
+	uint32_t ext_len, len; /* len: payload bytes, from mem at offset, or from `bytes` if mem is NULL */
+	const struct sp_mem *mem;
+	uint64_t offset;
 	const void *bytes;
-	const struct sp_piece *piece;  /* not NULL: len bytes of payload, gathered from `pieces` of them (copied) */
+	const struct sp_piece *piece; /* not NULL: len bytes of payload, gathered from `pieces` of them (copied) */
 	uint32_t pieces;
 };
 /* Large payload from mem is not always copied: see sp_send_settled(). */
 int sp_send_roce(struct sp_ctx *, struct sp_path *, const struct sp_send *);
 /* The same for n packets, and cheaper. Returns how many of the first ones were sent; if none, why. */
 int sp_send_roce_run(struct sp_ctx *, struct sp_path *, const struct sp_send *, unsigned n);
-uint64_t sp_send_mark(struct sp_ctx *);                   /* packets of this worker so far */
+uint64_t sp_send_mark(struct sp_ctx *); /* packets of this worker so far */
 /* On the same worker: ports no longer use mem's bytes of packets up to the mark. If not, SP_ISSUE_WAIT: the NIC calls
  * that issue() again when they are done. */
 bool sp_send_settled(struct sp_ctx *, uint64_t mark);
@@ -114,11 +122,15 @@ int sp_timer_arm(struct sp_ctx *, struct sp_timer *, sp_time at);
 int sp_timer_cancel(struct sp_ctx *, struct sp_timer *);
 /* The rate of issue(); 0: the port's. Home worker, otherwise -EXDEV. */
 int sp_pace(struct sp_ctx *, uint64_t bits_per_second);
-uint64_t sp_random(struct sp_ctx *);                      /* real time: from getrandom(2); virtual: the seed */
+uint64_t sp_random(struct sp_ctx *); /* real time: from getrandom(2); virtual: the seed */
 /* Below 2^63, so it can be a message key. Its key comes from where sp_random() comes from. */
 uint64_t sp_hash(struct sp_ctx *, const void *bytes, size_t len);
 /* Companions only: the exports of the first handler, and its context. */
 const struct sp_export *sp_first(struct sp_ctx *, struct sp_ctx **first);
+/* First handlers only: the companion's context on this worker, for one call to it; NULL: there is no companion. After
+ * the call sp_second_end(). */
+struct sp_ctx *sp_second(struct sp_ctx *first);
+void sp_second_end(struct sp_ctx *first);
 /* Reporting (report() only). Name NULL inside a list. */
 void sp_report_uint(struct sp_report *, const char *name, uint64_t);
 void sp_report_string(struct sp_report *, const char *name, const char *); /* NULL: null */

@@ -6,6 +6,7 @@
 #define SPINDLE_EXPORT_H
 
 #include "spindle-handler.h"
+#include "wire/rdma.h" /* SGEs, work requests, completions */
 
 /* The same for all messages. */
 struct sp_message_limits {
@@ -26,7 +27,64 @@ struct sp_extent {
 	uint32_t immediate, mask; /* the user's immediate as far as it has arrived, and which of its bits have */
 };
 
+/* ---- QPs: of `rdma` ---- */
+/* A work request, or a receive entry, of the companion. It is a part of the companion's state, zeroed before its first
+ * use, and the first handler's from post() or receive() to done(). w: as an application writes it; owner is not looked
+ * at. Behind it, SGEs of regions of the QP's protection domain, or bytes (SP_RDMA_INLINED). A receive: w.sges, w.wr_id.
+ */
+struct sp_qp_work {
+	struct sp_rdma_wqe w;
+	union {
+		struct sp_rdma_sge sge[SP_RDMA_SGES];
+		uint8_t inlined[SP_RDMA_INLINE];
+	};
+	struct sp_qp_work *next; /* the first handler's, and the rest */
+	bool out;
+};
+static_assert(offsetof(struct sp_qp_work, sge) == sizeof(struct sp_rdma_wqe), "as in a queue");
+
+/* The companion's. On the QP's worker, with the companion's context there; never from within a call to the table below,
+ * which they may call. */
+struct sp_qp_calls {
+	/* Once for each work that post() and receive() took, which is the companion's again: a request that the peer
+	 * has acknowledged, and of which no port has a frame; a receive that a message has filled; or any that has
+	 * failed, or was flushed. Requests that were begun come in the order of post(), receives in that of their
+	 * messages. */
+	void (*done)(struct sp_ctx *, struct sp_qp_work *, const struct sp_rdma_cqe *);
+	/* The QP is no longer the companion's, and has none of its work: after unbind(), or as it was reset or
+	 * destroyed. Not when the context ends: then detach() comes, whatever is out. */
+	void (*ended)(struct sp_ctx *, uint32_t qp);
+};
+
+struct sp_qp_now {
+	uint32_t peer_qp, mtu, pd;
+	uint8_t type, state, reads; /* enum sp_rdma_qp_type, sp_rdma_qp_state; reads: READs and ATOMICs at once */
+	uint8_t peer[16];	    /* address, IPv4 mapped; RC and UC */
+};
+
+/* A QP of the application, which the companion uses beside it. All but worker() on the QP's worker, else -EXDEV;
+ * -ENOENT: there is no such QP. */
+struct sp_qp_export {
+	int (*worker)(struct sp_ctx *, uint32_t qp); /* the worker's number */
+	int (*now)(struct sp_ctx *, uint32_t qp, struct sp_qp_now *);
+	/* From now on the QP takes requests and receives of the companion. All messages fill the companion's receives,
+	 * none the application's. -ENOTCONN: in RESET or ERR. -EBUSY: it is bound already, or has not ended yet. */
+	int (*bind)(struct sp_ctx *, uint32_t qp, const struct sp_qp_calls *);
+	/* Takes no more work. What was not begun is flushed, the rest ends as it would; then ended(). -ENOTCONN. */
+	int (*unbind)(struct sp_ctx *, uint32_t qp);
+	/* They come to the QP's other work, of which none is held up for long, and are charged to its owner. -ENOTCONN:
+	 * it is not bound, or its state takes none (requests: RTS, SQD; receives: from INIT on). -EBUSY: it is out. */
+	int (*post)(struct sp_ctx *, uint32_t qp, struct sp_qp_work *);
+	int (*receive)(struct sp_ctx *, uint32_t qp, struct sp_qp_work *);
+	/* Where [addr, addr + len) of a region of the QP's protection domain lies, for this call. write: it may be
+	 * written. How many pieces, at most `room` (SP_RDMA_SEGMENTS suffice); -EACCES, -E2BIG. */
+	int (*memory)(struct sp_ctx *, uint32_t qp, uint32_t lkey, uint64_t addr, uint64_t len, bool write,
+		      struct sp_piece *, unsigned room);
+};
+
+/* What a first handler does not have is NULL. */
 struct sp_export {
+	const struct sp_qp_export *qps;				     /* the rest: messages */
 	void (*limits)(struct sp_ctx *, struct sp_message_limits *); /* from attach() on */
 
 	/* Only while inside the message: in payload() or completion() of the companion, or after sp_message_hold(). */

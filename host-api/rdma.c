@@ -117,6 +117,9 @@ static void verbs_note(struct sp_rdma *r, const struct sp_event *e)
 		if (o && e->arg[0] < 31)
 			verbs_tell(o, 1u << e->arg[0]);
 		break;
+	case SP_RDMA_EVENT_FETCH:
+		verbs_serve(r, e);
+		break;
 	case SP_RDMA_EVENT_CM:
 		r->cm_more = r->cm_news = true;
 		break;
@@ -132,7 +135,7 @@ int verbs_pump(struct sp_rdma *r)
 		return rc;
 	while ((rc = sp_event_take(r->dev, r->id, &e)) == 1)
 		verbs_note(r, &e);
-	return rc;
+	return rc ? rc : r->answers ? verbs_answers(r) : 0;
 }
 
 int sp_rdma_notice_take(struct sp_rdma *r, struct sp_rdma_notice *notice)
@@ -276,6 +279,7 @@ int sp_rdma_close(struct sp_rdma *r)
 		free(k);
 	}
 	verbs_slabs_free(r);
+	free(r->answer);
 	free(r->slot);
 	free(r);
 	return rc;

@@ -51,7 +51,7 @@ struct sp_rdma_mr {
 	uint32_t lkey, rkey;
 };
 struct sp_rdma_range {
-	struct sp_mr *mr;
+	struct sp_mr *mr; /* NULL: the agent's; offset is 0 */
 	uint64_t offset, len;
 };
 /* len bytes at offset of a region, at their addresses in this process. access: SP_RDMA_LOCAL_WRITE... -EACCES: remote
@@ -61,6 +61,21 @@ int sp_rdma_mr_reg(struct sp_rdma_pd *pd, struct sp_mr *mr, uint64_t offset, uin
 /* Ranges, at most SP_RDMA_SEGMENTS, one behind the other from address va on. */
 int sp_rdma_mr_reg_ranges(struct sp_rdma_pd *pd, uint64_t va, const struct sp_rdma_range *ranges, unsigned count,
 			  unsigned access, struct sp_rdma_mr **out);
+/* Memory that no NIC has made: when a peer reads, writes or changes it, the agent copies between it and `bytes`, within
+ * a call that takes completions or notices, or waits. va: as registered. */
+struct sp_rdma_fetch_op {
+	enum sp_rdma_fetch kind;
+	uint32_t len;
+	uint64_t va;
+	void *bytes;		 /* READ: to here; WRITE: from here */
+	uint64_t value, compare; /* ADD: value; CAS: stores value if it is `compare` */
+	uint64_t before;	 /* set: ADD, CAS */
+};
+typedef int sp_rdma_agent_fn(void *user, struct sp_rdma_fetch_op *op); /* 0; otherwise the peer's request fails */
+/* Before the first region with such a range. serve NULL: va are addresses of this process, and the library copies. What
+ * peers ask fails if nobody calls for 250 ms. Own requests and receives must not name such ranges. -EBUSY: there is
+ * one. */
+int sp_rdma_agent_start(struct sp_rdma *rdma, sp_rdma_agent_fn *serve, void *user);
 /* -EAGAIN: the NIC still uses it, but refuses its keys already; call again. */
 int sp_rdma_mr_dereg(struct sp_rdma_mr *mr);
 

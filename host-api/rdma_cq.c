@@ -93,6 +93,11 @@ int sp_rdma_poll_cq(struct sp_rdma_cq *q, struct sp_rdma_wc *wc, int room)
 		verbs_cq_take(&q->entry[q->next & ((1u << q->log) - 1)], &wc[taken++]);
 	if (taken)
 		__atomic_store_n(&q->head->consumer, q->next, __ATOMIC_RELEASE);
+	if (q->object.rdma->serve) { /* what WRITEs have brought is in place before what came behind them is told */
+		const int rc = verbs_pump(q->object.rdma);
+
+		return rc && !taken ? rc : taken;
+	}
 	if (q->object.rdma->owed) {
 		const int rc = verbs_bells(q->object.rdma);
 

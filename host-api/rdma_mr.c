@@ -69,6 +69,7 @@ int sp_rdma_mr_reg_ranges(struct sp_rdma_pd *pd, uint64_t va, const struct sp_rd
 	} ask = {.head = {.va = va, .access = access, .segments = count}};
 	struct sp_rdma_keys keys;
 	struct verbs_mr *m;
+	bool fetched = false;
 	int rc;
 
 	if (!pd || !ranges || !count || !out || access & ~rights)
@@ -78,13 +79,18 @@ int sp_rdma_mr_reg_ranges(struct sp_rdma_pd *pd, uint64_t va, const struct sp_rd
 	if (access & (SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_ATOMIC) && !(access & SP_RDMA_LOCAL_WRITE))
 		return -EACCES;
 	for (unsigned i = 0; i < count; i++) {
-		rc = sp_mr_check(pd->rdma->dev, ranges[i].mr, ranges[i].offset, ranges[i].len);
+		if (!ranges[i].mr && !pd->rdma->serve)
+			return -EOPNOTSUPP;
+		rc = !ranges[i].mr ? ranges[i].offset ? -EINVAL : 0
+				   : sp_mr_check(pd->rdma->dev, ranges[i].mr, ranges[i].offset, ranges[i].len);
 		if (rc)
 			return rc;
+		fetched |= !ranges[i].mr;
 		if (!ranges[i].len || ask.head.len + ranges[i].len < ranges[i].len)
 			return -EINVAL;
-		ask.segment[i] = (struct sp_rdma_segment){
-			.len = ranges[i].len, .offset = ranges[i].offset, .mem = ranges[i].mr->id};
+		ask.segment[i] = (struct sp_rdma_segment){.len = ranges[i].len,
+							  .offset = ranges[i].offset,
+							  .mem = ranges[i].mr ? ranges[i].mr->id : SP_RDMA_FETCHED};
 		ask.head.len += ranges[i].len;
 	}
 	if (va + ask.head.len < va)
@@ -100,6 +106,7 @@ int sp_rdma_mr_reg_ranges(struct sp_rdma_pd *pd, uint64_t va, const struct sp_rd
 		return rc;
 	}
 	m->mr = (struct sp_rdma_mr){pd, va, ask.head.len, keys.lkey, keys.rkey};
+	m->fetched = fetched;
 	m->next = pd->mrs;
 	m->back = &pd->mrs;
 	if (m->next)

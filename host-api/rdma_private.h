@@ -47,6 +47,7 @@ struct sp_rdma_pd {
 
 struct verbs_mr {
 	struct sp_rdma_mr mr; /* first */
+	bool fetched;	      /* some of it is the agent's */
 	struct verbs_mr *next, **back;
 };
 
@@ -116,7 +117,12 @@ struct sp_rdma {
 	struct verbs_object *told, **told_last;
 	struct sp_rdma_cm *cm[VERBS_CM_CHAINS];
 	struct verbs_cm_kept *kept, **kept_last; /* events that a call has taken on its way to another */
-	bool cm_more, cm_news;			 /* more: the NIC may have events; news: a notice is due */
+	sp_rdma_agent_fn *serve;		 /* NULL: there is no agent */
+	void *serve_user;
+	struct verbs_memory staging;
+	struct sp_command *answer; /* that the NIC's queue had no room for: a ring */
+	uint32_t answer_room, answer_first, answers;
+	bool cm_more, cm_news; /* more: the NIC may have events; news: a notice is due */
 };
 
 static inline uint32_t verbs_log(uint32_t entries)
@@ -142,6 +148,9 @@ int verbs_pump(struct sp_rdma *r);
 /* Doorbells that were owed. */
 int verbs_bells(struct sp_rdma *r);
 void verbs_forget_bell(struct sp_rdma_pair *qp);
+/* An event of the agent's; posts the answers. */
+void verbs_serve(struct sp_rdma *r, const struct sp_event *e);
+int verbs_answers(struct sp_rdma *r);
 /* Waits for an event of this id; others are kept. */
 int verbs_cm_wait_for(struct sp_rdma_cm *cm, struct sp_rdma_cm_event *event, sp_time timeout);
 

@@ -62,5 +62,6 @@ const struct sp_export *sp_first(struct sp_ctx *ctx, struct sp_ctx **first)
 	if (!c)
 		return NULL;
 	*first = &c->view[ctx->worker]->pub;
+	(*first)->now = sp_view_of(ctx)->owner->now;
 	return c->handler->exports;
 }

@@ -116,6 +116,24 @@ static void sizes(struct rdma_ends *e)
 	e->recv_slots = e->how.flags & RDMA_HELLO_VERIFY || e->recvs <= 16 ? e->recvs : 2 * e->slots;
 }
 
+/* Areas that the NIC has not made: an agent, the library, serves them. */
+static int own_areas(struct rdma_ends *e, uint64_t area)
+{
+	const struct sp_rdma_range range = {.len = area * e->queues};
+	int rc = sp_rdma_agent_start(e->rdma, NULL, NULL);
+
+	if (rc && rc != -EBUSY) /* an earlier client's */
+		return rdma_fail_nic(e->asked, "agent", rc);
+	e->own = aligned_alloc(64, range.len);
+	if (!e->own)
+		return rdma_fail(e->asked, "no memory");
+	memset(e->own, 0, range.len);
+	rc = sp_rdma_mr_reg_ranges(
+		e->pd, (uintptr_t)e->own, &range, 1,
+		SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_READ | SP_RDMA_REMOTE_ATOMIC, &e->fetched);
+	return rc ? rdma_fail_nic(e->asked, "memory region", rc) : 0;
+}
+
 /* Memory of a queue: receives; slots for messages, one more for the answers to WRITEs; words. */
 static int memory(struct rdma_ends *e)
 {
@@ -130,10 +148,12 @@ static int memory(struct rdma_ends *e)
 			    &e->mr);
 	if (rc)
 		return rdma_fail_nic(e->asked, "memory region", rc);
+	if (e->asked->agent && own_areas(e, area))
+		return -1;
 	for (uint32_t i = 0; i < e->queues; i++) {
 		e->queue[i].recv = (uint8_t *)e->memory->addr + i * all;
-		e->queue[i].area = e->queue[i].recv + recv;
-		e->queue[i].word = e->queue[i].area + area;
+		e->queue[i].area = e->own ? e->own + i * area : e->queue[i].recv + recv;
+		e->queue[i].word = e->queue[i].recv + recv + area;
 		for (uint32_t s = 0; e->how.flags & RDMA_HELLO_VERIFY && e->how.op == RDMA_READ && s < e->slots; s++)
 			rdma_fill(e->queue[i].area + s * e->stride, s, e->how.size);
 	}
@@ -221,11 +241,14 @@ void rdma_ends_close(struct rdma_ends *e)
 	}
 	free(e->queue);
 	END(e, sp_rdma_mr_dereg(e->mr));
+	END(e, sp_rdma_mr_dereg(e->fetched));
+	free(e->own);
 	END(e, sp_mr_free(e->memory));
 	END(e, sp_rdma_cq_destroy(e->cq));
 	END(e, sp_rdma_pd_dealloc(e->pd));
 	e->queue = NULL;
-	e->mr = NULL;
+	e->mr = e->fetched = NULL;
+	e->own = NULL;
 	e->memory = NULL;
 	e->cq = NULL;
 	e->pd = NULL;

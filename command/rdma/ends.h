@@ -23,7 +23,7 @@ struct rdma_asked {
 	uint8_t to[16], from[16];
 	uint64_t op, type; /* type: 0 rc, 1 uc, 2 ud */
 	uint64_t size, iterations, duration, interval, port, queues, depth, mtu, timeout;
-	bool all, verify, json, events, keep, selective;
+	bool all, verify, json, events, keep, selective, agent;
 };
 
 /* Private data of a request, 48 bytes; the byte order is that of the magic. */
@@ -76,6 +76,8 @@ struct rdma_ends {
 	struct sp_rdma_cq *cq;
 	struct sp_mr *memory;
 	struct sp_rdma_mr *mr;
+	struct sp_rdma_mr *fetched; /* --agent: of `own`, where the areas are; otherwise NULL */
+	uint8_t *own;
 	struct rdma_queue *queue;
 	uint32_t queues, depth, recvs, slots, recv_slots;
 	uint64_t stride;

@@ -45,6 +45,8 @@ static const struct option_row rows[] = {
 	{"events", 'e', OPTION_FLAG, NULL, "sleep until something comes, and do not poll", AT(events)},
 	{"json", 0, OPTION_FLAG, NULL, "print lines of JSON", AT(json)},
 	{"keep", 0, OPTION_FLAG, NULL, "server: serve clients until a signal, not one", AT(keep), .modes = 1},
+	{"agent", 0, OPTION_FLAG, NULL, "bw, server: memory that the NIC has not made; an agent copies", AT(agent),
+	 .modes = 1},
 	{0},
 };
 
@@ -132,6 +134,8 @@ static int arguments(struct rdma_asked *a, int argc, char **argv)
 	if (foreign)
 		return options_misuse(&usage, "%s takes no %s", a->client ? "a client" : "a server",
 				      option_name(foreign));
+	if (a->agent && a->mode != RDMA_BW)
+		return options_misuse(&usage, "--agent is for bw");
 	if (!a->client)
 		return OPTIONS_GO_ON;
 	if (sp_parse_ip(o.argument[1], a->to, NULL))

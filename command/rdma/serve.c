@@ -169,7 +169,7 @@ static int accept_queue(struct server *s, struct rdma_queue *q, const struct sp_
 			const struct rdma_hello *h)
 {
 	struct rdma_ends *e = &s->e;
-	const struct rdma_reply reply = {RDMA_MAGIC, e->mr->rkey, (uintptr_t)q->area};
+	const struct rdma_reply reply = {RDMA_MAGIC, (e->fetched ? e->fetched : e->mr)->rkey, (uintptr_t)q->area};
 	struct sp_rdma_ah ah = {.hop_limit = 64};
 	int rc = 0;
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, what the responder of RC sends. */
 #include "answer.h"
+#include "fetch.h"
 #include "key.h"
+#include "peer.h"
 #include "qp.h"
 #include "selective.h"
 
@@ -62,6 +64,8 @@ static int rdma_answer_ack(struct sp_ctx *c, struct rdma_qp *qp, uint8_t syndrom
 				  .opcode = SP_RC_ACKNOWLEDGE,
 				  .flags = SP_SEND_UNPACED,
 				  .udp_source = qp->udp_source,
+				  .traffic_class = qp->attr.traffic_class,
+				  .hop_limit = qp->attr.hop_limit,
 				  .ext = &a,
 				  .ext_len = sizeof(a)};
 
@@ -139,6 +143,8 @@ static int rdma_answer_atomic(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_
 				  .opcode = SP_RC_ATOMIC_ACKNOWLEDGE,
 				  .flags = SP_SEND_UNPACED,
 				  .udp_source = qp->udp_source,
+				  .traffic_class = qp->attr.traffic_class,
+				  .hop_limit = qp->attr.hop_limit,
 				  .ext = ext,
 				  .ext_len = sizeof(ext)};
 	int rc;
@@ -160,12 +166,12 @@ static uint8_t rdma_answer_opcode(bool first, bool last)
 }
 
 /* The region may have ended, or its key been invalidated, since the READ was accepted. */
-static void rdma_answer_refuse(struct rdma_qp *qp, struct rdma_resource *r)
+static void rdma_answer_refuse(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r)
 {
 	struct rdma_responder *in = &qp->in;
 
 	in->ack_psn = rdma_psn(r->first + r->at / qp->mtu);
-	rdma_qp_drop_answers(qp);
+	rdma_qp_drop_answers(c, qp);
 	in->ack_due = in->failing = true;
 	in->syndrome = RDMA_NAK_RIGHTS;
 	in->failure = SP_RDMA_ASYNC_QP_ACCESS_ERR;
@@ -184,26 +190,34 @@ static void rdma_answer_hold(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_r
 	r->mark = sp_send_mark(c);
 }
 
-/* Some responses, at most `budget`; how many were sent, or -errno. -EBUSY: ports still have frames of the READ that
- * was here before, of another region, which must be held until they let go. */
+/* Some responses, at most `budget` and as far as the QP has its turn; how many were sent, or -errno. -EBUSY: ports
+ * still have frames of the READ that was here before, of another region, which must be held until they let go.
+ * -EINPROGRESS: the agent has been asked. */
 static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r, unsigned budget)
 {
 	struct sp_send send[RDMA_RUN];
 	struct sp_aeth aeth[RDMA_RUN];
-	struct sp_piece piece[SP_RDMA_SEGMENTS];
+	struct sp_piece piece[SP_RDMA_SEGMENTS], staged[RDMA_RUN];
 	struct rdma_mr *m = NULL;
-	uint32_t at = r->at;
+	uint32_t at = r->at, stop = r->end;
+	bool fetched = false;
 	unsigned n = 0;
 	int rc;
 
 	if (r->len) {
 		m = rdma_key_find(c, qp->pd, r->rkey, r->va, r->len, SP_RDMA_REMOTE_READ);
 		if (!m)
-			return rdma_answer_refuse(qp, r), 0;
+			return rdma_answer_refuse(c, qp, r), 0;
 		if (r->held && r->held != m && !sp_send_settled(c, r->mark))
 			return -EBUSY;
+		if (m->fetched) {
+			stop = stop - at < rdma_fetch_room(c) ? stop : at + rdma_fetch_room(c);
+			fetched = rdma_mr_fetched(m, r->va + at, stop - at);
+		}
+		if (fetched && !rdma_fetch_read(c, qp, r, &stop, piece))
+			return -EINPROGRESS;
 	}
-	for (; n < RDMA_RUN && n < budget && (at < r->end || (n == 0 && !r->len)); n++) {
+	for (; n < RDMA_RUN && n < budget && (at < stop ? at - r->at < qp->turn : n == 0 && !r->len); n++) {
 		const uint32_t len = r->end - at < qp->mtu ? r->end - at : qp->mtu;
 		const bool first = r->first_due && at == r->at, last = at + len == r->end;
 		struct sp_send *s = &send[n];
@@ -213,13 +227,19 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 				      .opcode = rdma_answer_opcode(first, last),
 				      .flags = rdma_of(c)->ecn ? SP_SEND_ECT : 0,
 				      .udp_source = qp->udp_source,
+				      .traffic_class = qp->attr.traffic_class,
+				      .hop_limit = qp->attr.hop_limit,
 				      .len = len};
 		if (first || last) {
 			rdma_aeth(&aeth[n], RDMA_ACK, r->msn);
 			s->ext = &aeth[n];
 			s->ext_len = sizeof(*aeth);
 		}
-		if (len) {
+		if (fetched) { /* copied: what is there is gone when the agent is asked for more */
+			staged[n] = (struct sp_piece){piece->mem, piece->offset + (at - r->at), len};
+			s->piece = &staged[n];
+			s->pieces = 1;
+		} else if (len) {
 			rc = rdma_mr_pieces(m, r->va + at, len, piece, SP_RDMA_SEGMENTS);
 			if (rc > 1) {
 				/* Pieces are copied; the array serves one packet, which goes alone. */
@@ -240,8 +260,10 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 		return rc;
 	rdma_answer_hold(c, qp, r, m);
 	c->counters[RDMA_READ_PACKETS] += (unsigned)rc;
+	at = r->at;
 	for (int i = 0; i < rc; i++)
 		r->at += send[i].len;
+	rdma_peer_sent(c, qp, r->at - at);
 	r->first_due = false;
 	if (r->at >= r->end)
 		rdma_qp_end_answer(qp, r);
@@ -264,33 +286,51 @@ bool rdma_answer_settled(struct sp_ctx *c, struct rdma_qp *qp)
 	return !in->unsettled;
 }
 
+/* Nothing can be sent now. */
+static int rdma_answer_wait(struct sp_ctx *c, struct rdma_qp *qp)
+{
+	return qp->in.unsettled && !rdma_answer_settled(c, qp) ? SP_ISSUE_WAIT : SP_ISSUE_DONE;
+}
+
 int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, unsigned *sent)
 {
 	struct rdma_responder *in = &qp->in;
 	struct rdma_resource *r;
 
+	/* An answer would acknowledge it. */
+	rdma_fetch_submit(c, qp);
+	if (rdma_fetch_putting(qp))
+		return rdma_answer_wait(c, qp);
 	while (in->pending && (r = rdma_answer_oldest(qp))) {
 		int rc;
 
 		if (r->kind == RDMA_RESOURCE_ATOMIC) {
+			if (!rdma_fetch_atomic(c, qp, r))
+				return rdma_answer_wait(c, qp);
 			if (rdma_answer_atomic(c, qp, r))
 				return SP_ISSUE_MORE;
 			continue;
 		}
 		if (*sent >= budget)
 			return SP_ISSUE_MORE;
+		/* What is behind it waits as well. */
+		if (!rdma_peer_turn(c, qp, r->end - r->at))
+			return rdma_answer_wait(c, qp);
 		rc = rdma_answer_read(c, qp, r, budget - *sent);
 		if (rc < 0) {
 			if (rc == -EAGAIN)
 				return SP_ISSUE_MORE;
 			if (rc == -EBUSY)
 				return SP_ISSUE_WAIT;
+			if (rc == -EINPROGRESS)
+				return rdma_answer_wait(c, qp);
 			/* It cannot be sent at all (the route is gone): as if it were lost. */
 			rdma_qp_end_answer(qp, r);
 			continue;
 		}
 		*sent += (unsigned)rc;
 	}
+	rdma_peer_done(c, qp);
 	/* Not before: READs that are pending may be older than the duplicate. */
 	if (in->again_due) {
 		if (rdma_answer_ack(c, qp, RDMA_ACK, in->again_psn) == -EAGAIN)
@@ -300,7 +340,7 @@ int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, uns
 	}
 	if (in->ack_due && rdma_answer_latest(c, qp))
 		return SP_ISSUE_MORE;
-	return in->unsettled && !rdma_answer_settled(c, qp) ? SP_ISSUE_WAIT : SP_ISSUE_DONE;
+	return rdma_answer_wait(c, qp);
 }
 
 void rdma_answer_cnp(struct sp_ctx *c, struct rdma_qp *qp)
@@ -310,6 +350,8 @@ void rdma_answer_cnp(struct sp_ctx *c, struct rdma_qp *qp)
 				  .opcode = SP_ROCE_CNP,
 				  .flags = SP_SEND_UNPACED | SP_SEND_BECN,
 				  .udp_source = qp->udp_source,
+				  .traffic_class = qp->attr.traffic_class,
+				  .hop_limit = qp->attr.hop_limit,
 				  .ext = nothing,
 				  .ext_len = sizeof(nothing)};
 

@@ -5,16 +5,6 @@
 
 #include "state.h"
 
-/* Syndromes of the AETH. */
-enum {
-	RDMA_ACK = 0x1F, /* no limit on sends: we do not count credits */
-	RDMA_RNR = 0x20, /* and the timer's code */
-	RDMA_NAK_PSN = 0x60,
-	RDMA_NAK_REQUEST = 0x61,
-	RDMA_NAK_RIGHTS = 0x62,
-	RDMA_NAK_REMOTE_OP = 0x63,
-};
-
 struct rdma_atomic_eth {
 	uint8_t va[8], rkey[4], swap_add[8], compare[8];
 };
@@ -25,7 +15,7 @@ static_assert(sizeof(struct rdma_atomic_eth) == 28, "AtomicETH");
 int rdma_answer_issue(struct sp_ctx *, struct rdma_qp *, unsigned budget, unsigned *sent);
 static inline bool rdma_answer_due(const struct rdma_qp *qp)
 {
-	return qp->in.ack_due || qp->in.again_due || qp->in.pending;
+	return qp->in.ack_due || qp->in.again_due || qp->in.pending || qp->fetch.filled;
 }
 /* Ports have no frames of READ responses any more, and the regions are let go. */
 bool rdma_answer_settled(struct sp_ctx *, struct rdma_qp *);

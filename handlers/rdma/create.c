@@ -24,7 +24,7 @@ int rdma_qps_attach(struct sp_ctx *c)
 		qp->number = s->first_qp + i;
 		qp->issue.on = sp_qp_worker(c, i) + 1u;
 		qp->issue.cookie = qp->timer.cookie = (uint64_t)i << 1 | RDMA_COOKIE_QP;
-		qp->sq_at = qp->rq_at = SP_NEVER;
+		qp->sq_at = qp->rq_at = qp->ask_at = SP_NEVER;
 	}
 	return 0;
 }
@@ -97,7 +97,7 @@ static void rdma_qp_clear(struct rdma_qp *qp, const struct sp_rdma_qp_create *a)
 	qp->mtu = qp->access = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->in, 0, sizeof(qp->in));
-	qp->sq_at = qp->rq_at = SP_NEVER;
+	qp->sq_at = qp->rq_at = qp->ask_at = SP_NEVER;
 	rdma_teller_set(&qp->teller, a->cookie, qp->number);
 }
 

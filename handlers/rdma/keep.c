@@ -102,6 +102,7 @@ static bool rdma_keep_place(struct sp_ctx *c, struct rdma_qp *qp, const struct s
 {
 	struct rdma_selective *s = qp->selective;
 	const struct rdma_range *r = s->range, *end = s->range + s->ranges;
+	const struct rdma_mr *m;
 	uint64_t at;
 
 	if (q->form->kind != RDMA_KIND_WRITE || q->form->flags & RDMA_FIRST)
@@ -112,6 +113,9 @@ static bool rdma_keep_place(struct sp_ctx *c, struct rdma_qp *qp, const struct s
 		return false;
 	at = (uint64_t)rdma_psn(p->psn - r->first) * qp->mtu;
 	if (q->form->flags & RDMA_LAST ? at + q->len != r->len : at + q->len >= r->len)
+		return false;
+	m = rdma_key_find(c, qp->pd, r->rkey, r->va + at, q->len, SP_RDMA_REMOTE_WRITE);
+	if (m && rdma_mr_fetched(m, r->va + at, q->len)) /* the agent is told of changes in order */
 		return false;
 	return !rdma_write_place(c, qp, r->rkey, r->va + at, q->payload, q->len);
 }

@@ -46,11 +46,27 @@ int rdma_mr_pieces(const struct rdma_mr *m, uint64_t va, uint64_t len, struct sp
 
 		if (n == room)
 			return -E2BIG;
+		if (!g->mem)
+			return -EACCES;
 		out[n++] = (struct sp_piece){g->mem, g->offset + (at - g->at), (uint32_t)take};
 		at += take;
 		len -= take;
 	}
 	return (int)n;
+}
+
+bool rdma_mr_fetched(const struct rdma_mr *m, uint64_t va, uint64_t len)
+{
+	const uint64_t from = va - m->va;
+
+	for (unsigned i = 0; m->fetched && i < m->segments; i++) {
+		const struct rdma_segment *g = &m->segment[i];
+		const uint64_t end = i + 1u < m->segments ? g[1].at : m->len;
+
+		if (!g->mem && g->at < from + len && from < end)
+			return true;
+	}
+	return false;
 }
 
 int rdma_key_pieces(struct sp_ctx *c, uint32_t pd, uint32_t key, uint64_t va, uint64_t len, uint32_t access,

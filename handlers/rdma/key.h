@@ -8,9 +8,12 @@
 /* The region of `key`, if all of [va, va + len) is in it, it belongs to the PD, and has these rights (0: local read).
  * NULL: not so. */
 struct rdma_mr *rdma_key_find(struct sp_ctx *, uint32_t pd, uint32_t key, uint64_t va, uint64_t len, uint32_t access);
-/* The pieces of [va, va + len) of such a region; at most `room`. How many; -E2BIG. A region has at most
+/* The pieces of [va, va + len) of such a region; at most `room`. How many; -E2BIG; -EACCES: an agent
+ * serves some of it. A region has at most
  * SP_RDMA_SEGMENTS. */
 int rdma_mr_pieces(const struct rdma_mr *, uint64_t va, uint64_t len, struct sp_piece *out, unsigned room);
+/* An agent serves some of that range. */
+bool rdma_mr_fetched(const struct rdma_mr *, uint64_t va, uint64_t len);
 /* Both. Zero bytes are no piece of any key, whatever it is. -EACCES: key, PD, rights or range. -E2BIG. */
 int rdma_key_pieces(struct sp_ctx *, uint32_t pd, uint32_t key, uint64_t va, uint64_t len, uint32_t access,
 		    struct sp_piece *out, unsigned room);

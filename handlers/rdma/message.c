@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, a packet of a SEND or a WRITE. */
 #include "message.h"
+#include "fetch.h"
 #include "key.h"
 #include "place.h"
 
@@ -70,10 +71,12 @@ static uint32_t rdma_request_word(const struct rdma_request *r)
 
 static enum rdma_outcome rdma_take_send(struct sp_ctx *c, struct rdma_qp *qp, const struct rdma_request *r)
 {
-	const int entry = rdma_receive_take(c, qp);
 	struct sp_rdma_cqe e = {.op = SP_RDMA_WC_RECV};
-	int rc;
+	int rc, entry;
 
+	if (r->form->flags & RDMA_LAST && !rdma_fetch_ordered(c, qp))
+		return RDMA_NO_ENTRY;
+	entry = rdma_receive_take(c, qp);
 	if (entry <= 0)
 		return entry ? RDMA_LOCAL : RDMA_NO_ENTRY;
 	qp->in.message = RDMA_MESSAGE_SEND;
@@ -120,6 +123,7 @@ static enum rdma_outcome rdma_take_write(struct sp_ctx *c, struct rdma_qp *qp, c
 	const bool last = r->form->flags & RDMA_LAST;
 	struct sp_rdma_cqe e = {.op = SP_RDMA_WC_RECV_WRITE_IMM, .flags = SP_RDMA_WC_IMM};
 	enum rdma_outcome begun;
+	int rc;
 
 	if (r->form->flags & RDMA_FIRST) {
 		begun = rdma_begin_write(c, qp, r);
@@ -133,10 +137,15 @@ static enum rdma_outcome rdma_take_write(struct sp_ctx *c, struct rdma_qp *qp, c
 
 		if (entry <= 0)
 			return entry ? RDMA_LOCAL : RDMA_NO_ENTRY;
+		if (qp->fetch.put.id) /* what comes now might not be asked before the completion */
+			return RDMA_NO_ENTRY;
 	}
-	if (r->placed ? !rdma_key_find(c, qp->pd, in->rkey, in->va, r->len, SP_RDMA_REMOTE_WRITE)
-		      : rdma_write_place(c, qp, in->rkey, in->va, r->payload, r->len))
-		return RDMA_ACCESS;
+	rc = r->placed ? (rdma_key_find(c, qp->pd, in->rkey, in->va, r->len, SP_RDMA_REMOTE_WRITE) ? 0 : -EACCES)
+		       : rdma_write_place(c, qp, in->rkey, in->va, r->payload, r->len);
+	if (rc)
+		return rc == -EAGAIN ? RDMA_NO_ENTRY : RDMA_ACCESS;
+	if (r->form->flags & RDMA_IMM && !rdma_fetch_ordered(c, qp))
+		return RDMA_NO_ENTRY; /* it comes again, and is placed again */
 	in->message = RDMA_MESSAGE_WRITE;
 	in->va += r->len;
 	in->left -= r->len;

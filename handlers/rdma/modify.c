@@ -3,6 +3,7 @@
 #include "modify.h"
 #include "answer.h"
 #include "flow.h"
+#include "peer.h"
 #include "qp.h"
 #include "request.h"
 #include "region.h"
@@ -39,7 +40,7 @@ static const struct rdma_change rdma_changes[] = {
 	 SP_RDMA_RTS,
 	 {0},
 	 {ACCESS | RNR | SP_RDMA_QP_RATE, ACCESS | SP_RDMA_QP_RATE, QKEY | SP_RDMA_QP_RATE}},
-	{SP_RDMA_RTS, SP_RDMA_SQD, {0}, {0}},
+	{SP_RDMA_RTS, SP_RDMA_SQD, {0}, {SP_RDMA_QP_SQD_NOTIFY, SP_RDMA_QP_SQD_NOTIFY, SP_RDMA_QP_SQD_NOTIFY}},
 	{SP_RDMA_SQD, SP_RDMA_RTS, {0}, {ACCESS | RNR | SP_RDMA_QP_RATE, ACCESS | SP_RDMA_QP_RATE, QKEY}},
 	{SP_RDMA_SQD,
 	 SP_RDMA_SQD,
@@ -134,7 +135,7 @@ static void rdma_attr_set(struct rdma_qp *qp, const struct sp_rdma_qp_attr *a)
 		to->rate = a->rate;
 	to->selective = qp->selective != NULL;
 	if (m & SP_RDMA_QP_STATE)
-		to->draining = a->draining;
+		to->sqd_notify = m & SP_RDMA_QP_SQD_NOTIFY && a->sqd_notify;
 }
 
 /* The port is drawn: it is what spreads QPs over links, and a forger has to guess it. */
@@ -184,6 +185,8 @@ int rdma_qp_modify(struct sp_ctx *c, struct rdma_qp *qp, struct sp_control *x)
 	if (rc)
 		return rc;
 	rdma_attr_set(qp, &a);
+	if (to == SP_RDMA_RTR && from != to && qp->type == SP_RDMA_RC)
+		rdma_peer_join(c, qp);
 	if (to != from) {
 		__atomic_store_n(&qp->state, to, __ATOMIC_RELEASE);
 		rdma_sq_state(c, qp, from);

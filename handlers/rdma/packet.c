@@ -90,6 +90,8 @@ static int rdma_make_datagram(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_
 	s->opcode = op->op == SP_RDMA_WR_SEND_IMM ? SP_UD_SEND_ONLY_IMM : SP_UD_SEND_ONLY;
 	s->dest_qp = op->remote_qp & SP_ROCE_QP_MASK;
 	s->udp_source = ah->udp_source ? ah->udp_source : qp->udp_source;
+	s->traffic_class = ah->traffic_class;
+	s->hop_limit = ah->hop_limit;
 	sp_store_be32(h->qkey, op->qkey >> 31 ? qp->attr.qkey : op->qkey);
 	sp_store_be32(&h->reserved, qp->number); /* and source_qp */
 	s->ext_len = sizeof(*h);
@@ -144,6 +146,8 @@ int rdma_packet_add(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_batch *b, 
 			      .psn = rdma_psn((uint32_t)q->at),
 			      .flags = rdma_of(c)->ecn ? SP_SEND_ECT : 0,
 			      .udp_source = qp->udp_source,
+			      .traffic_class = qp->attr.traffic_class,
+			      .hop_limit = qp->attr.hop_limit,
 			      .ext = b->ext[b->n]};
 	b->op[b->n] = op;
 	b->seq[b->n] = q->at;

@@ -3,12 +3,17 @@
 #include "../stream_copy.h"
 #include "place.h"
 #include "cq.h"
+#include "fetch.h"
 #include "key.h"
 #include "rq.h"
+#include "second.h"
 
 int rdma_receive_take(struct sp_ctx *c, struct rdma_qp *qp)
 {
-	return qp->in.receive.taken ? 1 : rdma_rq_take(c, qp->rq, &qp->in.receive);
+	if (qp->in.receive.taken)
+		return 1;
+	return rdma_second_serves(qp) ? rdma_second_receive(qp, &qp->in.receive)
+				      : rdma_rq_take(c, qp->rq, &qp->in.receive);
 }
 
 /* Whole lines past the caches, but the last bytes by ordinary stores, behind a fence: applications wait for the last
@@ -46,6 +51,7 @@ static int rdma_place(struct sp_ctx *c, const struct rdma_mr *m, uint64_t va, co
 int rdma_receive_place(struct sp_ctx *c, struct rdma_qp *qp, const uint8_t *from, uint32_t len)
 {
 	struct rdma_receive *r = &qp->in.receive;
+	const uint32_t pd = r->second ? qp->pd : qp->rq->pd;
 
 	while (len) {
 		const struct sp_rdma_sge *g = &r->sge[r->at];
@@ -61,7 +67,7 @@ int rdma_receive_place(struct sp_ctx *c, struct rdma_qp *qp, const uint8_t *from
 		}
 		take = g->len - r->within < len ? g->len - r->within : len;
 		/* The whole entry is checked with each packet: its region may end in between. */
-		m = rdma_key_find(c, qp->rq->pd, g->lkey, g->addr, g->len, SP_RDMA_LOCAL_WRITE);
+		m = rdma_key_find(c, pd, g->lkey, g->addr, g->len, SP_RDMA_LOCAL_WRITE);
 		if (!m || rdma_place(c, m, g->addr + r->within, from, take))
 			return -EACCES;
 		from += take;
@@ -79,9 +85,15 @@ void rdma_receive_rewind(struct rdma_qp *qp)
 
 void rdma_receive_done(struct sp_ctx *c, struct rdma_qp *qp, struct sp_rdma_cqe *e, bool solicited)
 {
+	struct sp_qp_work *second = qp->in.receive.second;
+
+	qp->in.receive.taken = false;
+	if (second) {
+		rdma_second_done(c, qp, second, e);
+		return;
+	}
 	e->wr_id = qp->in.receive.wr_id;
 	e->qp = qp->number;
-	qp->in.receive.taken = false;
 	rdma_cq_post(c, qp->recv_cq, e, solicited);
 }
 
@@ -93,5 +105,7 @@ int rdma_write_place(struct sp_ctx *c, struct rdma_qp *qp, uint32_t rkey, uint64
 	if (!len)
 		return 0;
 	m = rdma_key_find(c, qp->pd, rkey, va, len, SP_RDMA_REMOTE_WRITE);
+	if (m && rdma_mr_fetched(m, va, len))
+		return rdma_fetch_put(c, qp, rkey, va, from, len);
 	return m ? rdma_place(c, m, va, from, len) : -EACCES;
 }

@@ -13,7 +13,7 @@ int rdma_receive_place(struct sp_ctx *, struct rdma_qp *, const uint8_t *from, u
 void rdma_receive_rewind(struct rdma_qp *);
 /* wr_id, qp: filled in. The entry is done with. */
 void rdma_receive_done(struct sp_ctx *, struct rdma_qp *, struct sp_rdma_cqe *, bool solicited);
-/* Bytes of a WRITE. -EACCES. */
+/* Bytes of a WRITE. -EACCES. -EAGAIN: an agent serves this memory, and is busy. */
 int rdma_write_place(struct sp_ctx *, struct rdma_qp *, uint32_t rkey, uint64_t va, const uint8_t *from, uint32_t len);
 
 #endif

@@ -2,7 +2,9 @@
 /* rdma, queue pairs: errors, flush, timer. */
 #include "qp.h"
 #include "cq.h"
+#include "peer.h"
 #include "rq.h"
+#include "second.h"
 #include "slot.h"
 #include "tell.h"
 
@@ -24,11 +26,13 @@ void rdma_qp_tell(struct sp_ctx *c, struct rdma_qp *qp, enum sp_rdma_async what)
 
 static void rdma_qp_flushed(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_receive *r)
 {
-	const struct sp_rdma_cqe e = {
-		.wr_id = r->wr_id, .qp = qp->number, .status = SP_RDMA_FLUSHED, .op = SP_RDMA_WC_RECV};
+	struct sp_rdma_cqe e = {.wr_id = r->wr_id, .qp = qp->number, .status = SP_RDMA_FLUSHED, .op = SP_RDMA_WC_RECV};
 
 	r->taken = false;
-	rdma_cq_post(c, qp->recv_cq, &e, true);
+	if (r->second)
+		rdma_second_done(c, qp, r->second, &e);
+	else
+		rdma_cq_post(c, qp->recv_cq, &e, true);
 }
 
 bool rdma_qp_flush_rq(struct sp_ctx *c, struct rdma_qp *qp)
@@ -45,7 +49,7 @@ bool rdma_qp_flush_rq(struct sp_ctx *c, struct rdma_qp *qp)
 	return true;
 }
 
-void rdma_qp_drop_answers(struct rdma_qp *qp)
+void rdma_qp_drop_answers(struct sp_ctx *c, struct rdma_qp *qp)
 {
 	struct rdma_responder *in = &qp->in;
 
@@ -53,6 +57,9 @@ void rdma_qp_drop_answers(struct rdma_qp *qp)
 		if (in->resource[i].pending)
 			rdma_qp_end_answer(qp, &in->resource[i]);
 	in->ack_due = in->again_due = false;
+	rdma_peer_done(c, qp);
+	qp->fetch = (struct rdma_fetch){.ids = qp->fetch.ids}; /* no answer is one any more */
+	qp->ask_at = SP_NEVER;
 }
 
 void rdma_qp_error(struct sp_ctx *c, struct rdma_qp *qp, int async)
@@ -62,13 +69,14 @@ void rdma_qp_error(struct sp_ctx *c, struct rdma_qp *qp, int async)
 	if (state == SP_RDMA_RESET || state == SP_RDMA_ERR)
 		return;
 	__atomic_store_n(&qp->state, SP_RDMA_ERR, __ATOMIC_RELEASE);
-	rdma_qp_drop_answers(qp);
+	rdma_qp_drop_answers(c, qp);
 	rdma_selective_drop(c, qp);
 	qp->in.failing = false;
 	if (async >= 0)
 		rdma_qp_tell(c, qp, (enum sp_rdma_async)async);
 	if (qp->in.receive.taken)
 		rdma_qp_flushed(c, qp, &qp->in.receive);
+	rdma_second_flush_receives(c, qp);
 	rdma_qp_flush_rq(c, qp);
 	rdma_sq_flush(c, qp);
 	if (qp->rq != &qp->own)
@@ -95,7 +103,9 @@ void rdma_qp_sq_error(struct sp_ctx *c, struct rdma_qp *qp)
 /* ---- timer ---- */
 void rdma_qp_timer(struct sp_ctx *c, struct rdma_qp *qp)
 {
-	const sp_time at = qp->sq_at < qp->rq_at ? qp->sq_at : qp->rq_at;
+	sp_time at = qp->sq_at < qp->rq_at ? qp->sq_at : qp->rq_at;
+
+	at = qp->ask_at < at ? qp->ask_at : at;
 
 	/* An earlier timer finds nothing to do, and arms itself anew: cheaper than to move it with each packet. */
 	if (at != SP_NEVER && !(qp->timer.armed && qp->timer.at <= at))

@@ -24,12 +24,14 @@ static inline void rdma_qp_start(struct sp_ctx *c, struct rdma_qp *qp)
 /* ERR: takes entries from its own receive queue, and completes them as flushed. True: there may be more. */
 bool rdma_qp_flush_rq(struct sp_ctx *, struct rdma_qp *);
 /* Nothing that the peer has asked for is answered any more. */
-void rdma_qp_drop_answers(struct rdma_qp *);
+void rdma_qp_drop_answers(struct sp_ctx *, struct rdma_qp *);
 static inline void rdma_qp_end_answer(struct rdma_qp *qp, struct rdma_resource *r)
 {
 	r->pending = false;
 	r->answered = true;
 	qp->in.pending--;
+	if (qp->fetch.of == r) /* what is in the staging area is not for the next one in this place */
+		qp->fetch.of = NULL;
 }
 /* Operations that are acknowledged complete, the others are flushed in order, as soon as ports have no frames of them;
  * also what is posted later, while the state is ERR or SQE. Posts nothing before it returns: issue() does. */

@@ -9,9 +9,12 @@
 #include "cq.h"
 #include "create.h"
 #include "datagram.h"
+#include "export.h"
+#include "fetch.h"
 #include "modify.h"
 #include "flow.h"
 #include "qp.h"
+#include "peer.h"
 #include "request.h"
 #include "region.h"
 #include "message.h"
@@ -58,7 +61,10 @@ static const char *const rdma_counters[] = {
 	[RDMA_NAK_RNR] = "naks_rnr",
 	[RDMA_READS] = "reads_served",
 	[RDMA_READ_PACKETS] = "read_packets",
+	[RDMA_READS_HELD] = "reads_held",
 	[RDMA_ATOMICS] = "atomics",
+	[RDMA_FETCHES] = "fetches",
+	[RDMA_FETCHES_FAILED] = "fetches_failed",
 	[RDMA_CNPS_SENT] = "cnps_sent",
 	[RDMA_CQ_OVERFLOWS] = "cq_overflows",
 	[RDMA_EVENTS_OWED] = "events_owed",
@@ -90,6 +96,9 @@ static const struct sp_param rdma_params[] = {
 	 "Payload goes past the caches to memory regions of so many bytes and more; 0: depends on the machine's caches",
 	 NULL},
 	{"cnp-interval", SP_TIME, "50us", SP_US, SP_SEC, "A QP sends at most one CNP in this time", NULL},
+	{"peer-reads", SP_UINT, "4M", 4096, 1ull << 40, "Bytes of READ responses to one address under way, at most",
+	 NULL},
+	{"fetch-timeout", SP_TIME, "250ms", SP_US, 10 * SP_SEC, "For the answer of an agent that serves memory", NULL},
 	RDMA_REQUEST_PARAMS,
 	{"selective-qps", SP_UINT, "64", 0, 0xFFFE, "QPs that may use selective repeat at once", NULL},
 	{"selective-buffers", SP_UINT, "256", 1, 1 << 20,
@@ -117,6 +126,8 @@ static int rdma_configure(struct sp_ctx *c, uint64_t *area)
 	s->stream_region = sp_param_uint(c, "stream-from");
 	if (!s->stream_region)
 		s->stream_region = sp_stream_from();
+	s->fetch_timeout = sp_param_uint(c, "fetch-timeout");
+	s->peer_reads = sp_param_uint(c, "peer-reads") / c->workers;
 	return 0;
 }
 
@@ -160,6 +171,8 @@ static int rdma_attach(struct sp_ctx *c)
 		rc = rdma_qps_attach(c);
 	if (!rc)
 		rc = rdma_selective_attach(c);
+	if (!rc)
+		rc = rdma_peers_attach(c);
 	return rc ? rc : rdma_request_attach(c);
 }
 
@@ -170,6 +183,8 @@ static void rdma_detach(struct sp_ctx *c)
 	rdma_srqs_detach(c);
 	rdma_cqs_detach(c);
 	rdma_regions_detach(c);
+	if (rdma_of(c)->agent)
+		sp_mem_put(c, rdma_of(c)->agent);
 }
 
 /* ---- packets ---- */
@@ -262,7 +277,7 @@ static int rdma_command(struct sp_ctx *c, const struct sp_command *command, stru
 	struct rdma_qp *qp;
 
 	(void)result;
-	if (command->op != SP_RDMA_CMD_DOORBELL)
+	if (command->op != SP_RDMA_CMD_DOORBELL && command->op != SP_RDMA_CMD_FETCHED)
 		return -EOPNOTSUPP;
 	qp = command->arg[0] <= SP_ROCE_QP_MASK ? rdma_qp_find(c, (uint32_t)command->arg[0]) : NULL;
 	if (!qp)
@@ -270,6 +285,8 @@ static int rdma_command(struct sp_ctx *c, const struct sp_command *command, stru
 	/* Its number says whose it is: a command on another worker is not looked at further. */
 	if (qp->issue.on != c->worker + 1u)
 		return -EXDEV;
+	if (command->op == SP_RDMA_CMD_FETCHED)
+		return rdma_fetch_answer(c, qp, command);
 	if (rdma_state(qp) == SP_RDMA_RESET)
 		return 0;
 	if (rdma_state(qp) == SP_RDMA_ERR)
@@ -327,6 +344,7 @@ static int rdma_control(struct sp_ctx *c, struct sp_control *x)
 		[SP_RDMA_SRQ_DESTROY] = rdma_srq_destroy,
 		[SP_RDMA_AH_CREATE] = rdma_ah_create,
 		[SP_RDMA_AH_DESTROY] = rdma_ah_destroy,
+		[SP_RDMA_AGENT] = rdma_agent_set,
 		[SP_RDMA_QP_CREATE] = rdma_qp_create,
 	};
 
@@ -415,6 +433,7 @@ static const struct sp_handler rdma_handler = {
 	.issue = rdma_issue,
 	.timer = rdma_timer,
 	.report = rdma_report,
+	.exports = &rdma_exports,
 	.control = rdma_control,
 	.service = "cm",
 };

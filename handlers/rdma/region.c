@@ -71,7 +71,8 @@ static struct rdma_mr *rdma_mr_free_slot(struct sp_ctx *c, struct rdma *s)
 static void rdma_mr_give_back(struct sp_ctx *c, struct rdma *s, struct rdma_mr *m)
 {
 	for (uint32_t i = 0; i < m->segments; i++)
-		sp_mem_put(c, m->segment[i].mem);
+		if (m->segment[i].mem)
+			sp_mem_put(c, m->segment[i].mem);
 	m->segments = 0;
 	if (m->segment != m->own)
 		s->block_free[s->blocks_free++] = (uint32_t)(m->segment - s->block) / SP_RDMA_SEGMENTS;
@@ -86,16 +87,18 @@ static int rdma_mr_segments(struct sp_ctx *c, struct rdma_mr *m, const struct sp
 	for (uint32_t i = 0; i < n; i++) {
 		struct rdma_segment *to = &m->segment[i];
 
-		/* No agent is asked yet: who names one is told so now, not when a packet wants it. */
-		if (from[i].mem == SP_RDMA_FETCHED)
+		const bool fetched = from[i].mem == SP_RDMA_FETCHED;
+
+		if (fetched && !rdma_of(c)->agent)
 			return -EOPNOTSUPP;
 		if (!from[i].len || from[i].len > m->len - at)
 			return -EINVAL;
-		to->mem = sp_mem_get(c, from[i].mem);
-		if (!to->mem)
+		to->mem = fetched ? NULL : sp_mem_get(c, from[i].mem);
+		if (!fetched && !to->mem)
 			return -ENOENT;
+		m->fetched |= fetched;
 		m->segments++; /* this reference is to be given back */
-		if (!sp_mem_holds(to->mem, from[i].offset, from[i].len))
+		if (!fetched && !sp_mem_holds(to->mem, from[i].offset, from[i].len))
 			return -EFAULT;
 		to->offset = from[i].offset;
 		to->at = at;
@@ -155,7 +158,7 @@ int rdma_mr_register(struct sp_ctx *c, struct sp_control *x)
 	m->len = r.len;
 	m->pd = r.pd;
 	m->access = (uint8_t)r.access;
-	m->invalidated = false;
+	m->invalidated = m->fetched = false;
 	rc = rdma_mr_segments(c, m, from, r.segments);
 	if (rc) {
 		rdma_mr_give_back(c, s, m);

@@ -7,6 +7,7 @@
 #include "packet.h"
 #include "qp.h"
 #include "rate.h"
+#include "second.h"
 #include "selective.h"
 
 #define FLUSH_MOST 64 /* entries of the queue in one call */
@@ -48,10 +49,22 @@ static void rdma_complete(struct sp_ctx *c, struct rdma_qp *qp, uint64_t wr_id, 
 		rdma_cq_post(c, qp->send_cq, &e, false);
 }
 
+static void rdma_complete_second(struct sp_ctx *c, struct rdma_qp *qp, struct sp_qp_work *second, uint8_t op,
+				 uint32_t len, uint8_t status)
+{
+	struct sp_rdma_cqe e = {.len = len, .entries = qp->sq.done, .status = status, .op = rdma_wc_op(op)};
+
+	c->counters[status ? RDMA_REQUESTS_FAILED : RDMA_REQUESTS_DONE]++;
+	rdma_second_done(c, qp, second, &e);
+}
+
 static void rdma_op_end_first(struct sp_ctx *c, struct rdma_qp *qp, uint8_t status)
 {
 	struct rdma_sq *q = &qp->sq;
 	struct rdma_op *op = q->first;
+	struct sp_qp_work *second = op->second;
+	const uint32_t len = op->len;
+	const uint8_t what = op->op;
 
 	q->first = op->next;
 	q->last = q->first ? q->last : NULL;
@@ -59,8 +72,12 @@ static void rdma_op_end_first(struct sp_ctx *c, struct rdma_qp *qp, uint8_t stat
 	q->send = q->send == op ? op->next : q->send;
 	q->reads -= op->counted;
 	q->ops--;
-	rdma_complete(c, qp, op->wr_id, op->op, op->len, status, qp->all_signaled || op->flags & SP_RDMA_SIGNALED);
+	if (!second)
+		rdma_complete(c, qp, op->wr_id, op->op, op->len, status,
+			      qp->all_signaled || op->flags & SP_RDMA_SIGNALED);
 	rdma_op_free(c, op);
+	if (second)
+		rdma_complete_second(c, qp, second, what, len, status);
 }
 
 static void rdma_sq_error(struct sp_ctx *c, struct rdma_qp *qp)
@@ -108,6 +125,7 @@ static int rdma_flush_some(struct sp_ctx *c, struct rdma_qp *qp)
 		q->flushing = false;
 		return SP_ISSUE_MORE;
 	}
+	rdma_second_flush(c, qp);
 	for (unsigned n = 0; rdma_wqe_waits(qp); n++) {
 		uint64_t wr_id;
 		uint8_t op;
@@ -125,7 +143,7 @@ static void rdma_drained(struct sp_ctx *c, struct rdma_qp *qp)
 	if (!qp->sq.stopping || qp->sq.first || !qp->attr.draining)
 		return;
 	qp->attr.draining = 0;
-	if (qp->sq.tell)
+	if (qp->attr.sqd_notify)
 		rdma_qp_tell(c, qp, SP_RDMA_ASYNC_SQ_DRAINED);
 }
 
@@ -340,8 +358,12 @@ static bool rdma_settle_dropped(struct sp_ctx *c, struct rdma_qp *qp)
 
 		if (op->mark && !sp_send_settled(c, op->mark))
 			return false;
+		struct sp_qp_work *second = op->second;
+
 		q->dropped = op->next;
 		rdma_op_free(c, op);
+		if (second)
+			rdma_second_flushed(c, qp, second);
 	}
 	return true;
 }
@@ -396,7 +418,6 @@ void rdma_sq_state(struct sp_ctx *c, struct rdma_qp *qp, uint8_t before)
 	}
 	if (state == SP_RDMA_SQD && before != SP_RDMA_SQD) {
 		q->stopping = true;
-		q->tell = qp->attr.draining; /* in a modification: en_sqd_async_notify */
 		qp->attr.draining = 1;
 	}
 	rdma_qp_start(c, qp);
@@ -459,7 +480,7 @@ void rdma_request_answer(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet 
 	p->verdict = rdma_answered(c, qp, p);
 	/* Ports may have frames, there may be room in the window, it may be drained. Rung: while all operations that a
 	 * QP may have were under way, nobody looked at the queue's end, so the application does not ring again. */
-	if (rdma_complete_some(c, qp) || q->send || q->stopping || q->flushing ||
+	if (rdma_complete_some(c, qp) || q->send || q->stopping || q->flushing || qp->second.send.first ||
 	    __atomic_load_n(q->rung, __ATOMIC_RELAXED) || __atomic_load_n(q->tail, __ATOMIC_RELAXED) != q->next)
 		rdma_qp_start(c, qp);
 	rdma_retry_arm(c, qp);

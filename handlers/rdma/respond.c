@@ -125,6 +125,14 @@ static uint32_t rdma_take_read(struct sp_ctx *c, struct rdma_qp *qp, const struc
 	return SP_DONE;
 }
 
+static uint32_t rdma_accept_atomic(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r)
+{
+	r->len = 0;
+	rdma_resource_accept(qp, r, RDMA_RESOURCE_ATOMIC, 1);
+	c->counters[RDMA_ATOMICS]++;
+	return SP_DONE;
+}
+
 static uint32_t rdma_take_atomic(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_packet *p,
 				 const struct rdma_request *q)
 {
@@ -140,6 +148,15 @@ static uint32_t rdma_take_atomic(struct sp_ctx *c, struct rdma_qp *qp, const str
 	m = rdma_key_find(c, qp->pd, sp_load_be32(a->rkey), va, 8, SP_RDMA_REMOTE_ATOMIC);
 	if (!m)
 		return rdma_refuse_access(qp);
+	r->fetched = 0;
+	if (rdma_mr_fetched(m, va, 8)) {
+		r->fetched = p->opcode == SP_RC_FETCH_ADD ? SP_RDMA_FETCH_ADD : SP_RDMA_FETCH_CAS;
+		r->va = va;
+		r->rkey = sp_load_be32(a->rkey);
+		r->value = value;
+		r->compare = sp_load_be64(a->compare);
+		return rdma_accept_atomic(c, qp, r);
+	}
 	/* The memory behind an aligned address may lie otherwise, or in two pieces: that is our side's fault. */
 	rc = rdma_mr_pieces(m, va, 8, &at, 1) == 1 ? 0 : -EINVAL;
 	if (!rc && p->opcode == SP_RC_FETCH_ADD)
@@ -148,10 +165,7 @@ static uint32_t rdma_take_atomic(struct sp_ctx *c, struct rdma_qp *qp, const str
 		rc = sp_dma_swap64(c, at.mem, at.offset, sp_load_be64(a->compare), value, &r->value);
 	if (rc)
 		return rdma_refuse(qp, RDMA_NAK_REMOTE_OP, SP_RDMA_ASYNC_QP_FATAL);
-	r->len = 0;
-	rdma_resource_accept(qp, r, RDMA_RESOURCE_ATOMIC, 1);
-	c->counters[RDMA_ATOMICS]++;
-	return SP_DONE;
+	return rdma_accept_atomic(c, qp, r);
 }
 
 /* ---- duplicates: answered, not executed ---- */

@@ -47,6 +47,7 @@ int rdma_rq_take(struct sp_ctx *c, struct rdma_rq *q, struct rdma_receive *to)
 	__atomic_store_n((uint32_t *)(void *)entry, 0, __ATOMIC_RELEASE);
 	to->at = to->within = to->got = 0;
 	to->taken = true;
+	to->second = NULL;
 	if (__builtin_expect(__atomic_load_n(&q->limit, __ATOMIC_RELAXED) != 0, 0))
 		rdma_rq_watch_limit(c, q, left);
 	for (uint32_t i = 0; i < to->sges; i++)

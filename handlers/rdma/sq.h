@@ -57,8 +57,7 @@ struct rdma_sq {
 	uint64_t restart;      /* READ: a response that is missing was asked for again from this PSN on, */
 	bool restarting;       /* and its first response has not come */
 	bool flushing;	       /* ERR, SQE: everything ends unsent */
-	bool stopping;	       /* SQD: nothing new begins, */
-	bool tell;	       /* and when all has ended, that is told */
+	bool stopping;	       /* SQD: nothing new begins */
 	bool failed;	       /* an operation will end with an error: nothing behind it is sent */
 	bool waiting;	       /* for an operation of the pool */
 	uint8_t retries, rnrs; /* that are left */

@@ -3,6 +3,7 @@
  * State of the rdma handler. Its files, each of which calls only those before it:
  *   tell               events to the application, owed while its queue is full
  *   key                an lkey or rkey and a range -> pieces of memory
+ *   second             work of a companion, and the calls that give it back
  *   region             protection domains, memory regions
  *   cq, rq             completion queues; receive queues, shared or not
  *   ah                 address handles
@@ -10,12 +11,15 @@
  *   wqe, rate, packet, the requester: work requests -> packets, and the answers to them
  *   selective          selective repeat: the requester's part
  *   retry, ack, request
+ *   peer               what the QPs of one peer have in common
  *   qp                 states, errors, flush, timer
+ *   fetch              memory that an agent in the application serves
  *   answer             the responder's ACKs, NAKs and READ responses
  *   place              what packets write: into receive entries, into the ranges of WRITEs
  *   keep               selective repeat: packets ahead of the expected one
  *   respond, datagram  requests that arrive: RC and UC; UD
  *   modify, create     control requests on QPs
+ *   export             what a companion may call
  *   rdma               parameters, attach, dispatch, report
  * A QP is a flow: all that is in struct rdma_qp belongs to its worker, unless it says otherwise. Protection domains,
  * regions, CQs, SRQs and AHs are made and ended on the home worker, and used by all. The slots of all objects last as
@@ -24,7 +28,7 @@
 #ifndef HANDLERS_RDMA_STATE_H
 #define HANDLERS_RDMA_STATE_H
 
-#include "../spindle-handler.h"
+#include "../spindle-export.h"
 #include "../wire/rdma.h"
 #include "../wire/roce.h"
 #include "sq.h" /* struct rdma_sq; it knows struct rdma_qp by name only */
@@ -66,7 +70,10 @@ enum rdma_counter {
 	RDMA_NAK_RNR,
 	RDMA_READS,
 	RDMA_READ_PACKETS, /* response packets sent */
+	RDMA_READS_HELD,   /* times that an answer waited for others to the same peer */
 	RDMA_ATOMICS,
+	RDMA_FETCHES, /* asked of the agent */
+	RDMA_FETCHES_FAILED,
 	RDMA_CNPS_SENT,
 	RDMA_CQ_OVERFLOWS,
 	RDMA_EVENTS_OWED,
@@ -106,7 +113,7 @@ struct rdma_pd {
 struct rdma_segment {
 	uint64_t at; /* offset from the region's begin */
 	uint64_t offset;
-	const struct sp_mem *mem; /* a reference */
+	const struct sp_mem *mem; /* a reference; NULL: an agent serves it */
 };
 
 /* Published by `key` (release); unpublished by key 0, freed once no worker can still be using it and `uses` is 0. */
@@ -117,6 +124,7 @@ struct rdma_mr {
 	uint8_t access;
 	uint8_t segments;
 	bool invalidated; /* atomic: the rkey is no longer valid; the lkey still is */
+	bool fetched;	  /* an agent serves some of it */
 	uint8_t state;	  /* home worker: enum rdma_mr_state */
 	uint64_t va, len;
 	struct rdma_segment *segment; /* in order of `at` */
@@ -173,6 +181,7 @@ struct rdma_receive {
 	uint32_t at, within; /* next byte: SGE, and bytes of it that are filled */
 	uint32_t got;	     /* bytes in all */
 	bool taken;
+	struct sp_qp_work *second; /* NULL: the application's */
 	struct sp_rdma_sge sge[SP_RDMA_SGES];
 };
 
@@ -182,18 +191,36 @@ struct rdma_resource {
 	uint32_t first, last; /* PSNs of the responses to the original request */
 	uint32_t msn, rkey;
 	uint64_t va;	      /* of the original */
-	uint64_t value;	      /* ATOMIC: what was there before */
+	uint64_t value;	      /* ATOMIC: what was there before; while `fetched` is set, its operands: this */
+	uint64_t compare;     /* and this */
 	struct rdma_mr *held; /* ports may have frames with its bytes up to `mark` */
 	uint64_t mark;
 	uint32_t len;	  /* of the original */
 	uint32_t at, end; /* READ: bytes of the original still to send are [at, end) */
 	uint8_t kind;
+<<<<<<< HEAD
 	bool pending;	/* responses are still to be sent */
 	bool first_due; /* the next response is the first of an answer */
 	bool answered;	/* all responses have been sent: if they are pending, then to a duplicate */
+=======
+	bool pending;	 /* responses are still to be sent */
+	bool first_due;	 /* the next response is the first of an answer */
+	bool answered;	 /* all responses have been sent: if they are pending, then to a duplicate */
+	uint8_t fetched; /* ATOMIC: enum sp_rdma_fetch, an agent is to do it; 0: it is done */
+>>>>>>> 5cd953a39a7ed9cbbb2eea09d02cd67cb0751b22
 };
 
 enum rdma_message { RDMA_MESSAGE_NONE, RDMA_MESSAGE_SEND, RDMA_MESSAGE_WRITE };
+
+/* Syndromes of the AETH. */
+enum {
+	RDMA_ACK = 0x1F, /* no limit on sends: we do not count credits */
+	RDMA_RNR = 0x20, /* and the timer's code */
+	RDMA_NAK_PSN = 0x60,
+	RDMA_NAK_REQUEST = 0x61,
+	RDMA_NAK_RIGHTS = 0x62,
+	RDMA_NAK_REMOTE_OP = 0x63,
+};
 
 struct rdma_responder {
 	uint32_t psn; /* expected */
@@ -222,6 +249,47 @@ struct rdma_responder {
 	struct rdma_resource resource[SP_RDMA_READS];
 };
 
+/* What the agent is asked: fetch.h. */
+struct rdma_ask {
+	uint64_t id; /* 0: nothing */
+	sp_time until;
+	uint64_t va, offset; /* of the staging area, in its region */
+	uint32_t len, rkey, psn;
+	uint8_t kind; /* enum sp_rdma_fetch */
+	bool told;    /* the event is posted */
+};
+struct rdma_fetch {
+	uint64_t ids;			/* the latest */
+	struct rdma_ask get, put, next; /* next: WRITE, not asked yet */
+	struct rdma_resource *of;	/* of `get` */
+	uint32_t from, to;		/* READ: bytes of it that are, or will be, in the staging area */
+	uint32_t filled;		/* bytes of `next` */
+	bool second;			/* `next` fills the second one of two parts */
+};
+
+/* What the QPs of a worker have in common whose peers have one address: peer.h. */
+struct rdma_peer {
+	struct rdma_peer *next; /* of its bucket, or free */
+	uint8_t ip[16];
+	uint32_t users; /* QPs */
+	uint64_t bytes; /* of READ responses: turns that QPs have, as far as they are not sent */
+	struct rdma_qp *waiting, *waiting_last; /* for a turn, oldest first */
+};
+
+/* Oldest first. */
+struct rdma_works {
+	struct sp_qp_work *first, *last;
+};
+
+/* A companion that uses the QP. */
+struct rdma_second {
+	const struct sp_qp_calls *calls; /* NULL: none does */
+	struct rdma_works send, receive; /* not begun */
+	uint32_t out;			 /* work that is not given back, begun or not */
+	bool ending;			 /* takes no more; it ends when nothing is out */
+	bool turn;			 /* an entry of the application is next, if there is one */
+};
+
 struct rdma_qp {
 	/* of the slot, fixed by attach() */
 	uint32_t index, number;
@@ -248,11 +316,18 @@ struct rdma_qp {
 	sp_time sq_at;	       /* rdma_request_timer() is due; SP_NEVER */
 	sp_time rq_at;	       /* ERR: a look for receive entries to flush */
 	sp_time rq_wait;
+	sp_time ask_at; /* the agent is late */
 
 	struct rdma_rq own;
 	struct rdma_selective *selective; /* NULL: plain RC */
 	struct rdma_responder in;
 	struct rdma_sq sq; /* the requester's */
+	struct rdma_second second;
+	struct rdma_peer *peer;			 /* RC, from RTR on */
+	struct rdma_qp *peer_next, *peer_before; /* in the line of its peer, if it waits there */
+	uint32_t turn;				 /* bytes of READ responses that it may send */
+	bool peer_waits;
+	struct rdma_fetch fetch;
 } __attribute__((aligned(64)));
 
 /* What a worker has for itself. */
@@ -260,6 +335,8 @@ struct rdma_worker {
 	struct rdma_teller *owed, *owed_last;
 	struct sp_timer owed_timer;
 	struct sp_issue chore; /* closes paths of address handles that end */
+	struct rdma_peer **peers, *peers_free;
+	uint32_t peer_mask;
 } __attribute__((aligned(64)));
 
 /* Selective repeat: slots of QPs, and each worker's buffers for packets that come ahead. */
@@ -283,7 +360,8 @@ struct rdma {
 	bool cc;  /* a CNP slows a QP down */
 	sp_time cnp_interval;
 	uint64_t stream_region; /* payload for regions of that size and more goes past the caches */
-	struct rdma_pd *pd; /* objects with id i are at [i - 1], but for regions */
+	uint64_t peer_reads;	/* bytes of READ responses to one peer that are under way, at most, on each worker */
+	struct rdma_pd *pd;	/* objects with id i are at [i - 1], but for regions */
 	struct rdma_mr *mr;
 	struct rdma_cq *cq;
 	struct rdma_rq *srq;
@@ -292,6 +370,10 @@ struct rdma {
 	struct rdma_worker *worker;
 	struct rdma_requester out;
 	struct rdma_selectives selective;
+	const struct sp_mem *agent; /* of the staging area, a reference. Atomic; NULL: no agent */
+	uint64_t agent_offset;
+	uint32_t agent_log;
+	sp_time fetch_timeout;
 	/* home worker */
 	struct rdma_segment *block; /* [blocks][SP_RDMA_SEGMENTS] */
 	uint32_t *block_free, blocks_free;

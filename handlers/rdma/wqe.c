@@ -3,6 +3,7 @@
 #include "wqe.h"
 #include "key.h"
 #include "qp.h"
+#include "second.h"
 
 /* ---- operations ---- */
 static struct rdma_pool *rdma_pool_of(struct sp_ctx *c)
@@ -199,9 +200,10 @@ static enum sp_rdma_status rdma_op_check(struct sp_ctx *c, const struct rdma_qp 
 					 uint32_t sges, uint64_t len)
 {
 	const bool inlined = op->flags & SP_RDMA_INLINED;
+	const uint32_t bytes = op->second ? SP_RDMA_INLINE : qp->sq.inlined;
 
-	if (!rdma_op_allowed(qp, op->op) || (inlined && (rdma_op_reads(op) || len > qp->sq.inlined)) ||
-	    sges > qp->sq.sges)
+	if (!rdma_op_allowed(qp, op->op) || (inlined && (rdma_op_reads(op) || len > bytes)) ||
+	    sges > (op->second ? SP_RDMA_SGES : qp->sq.sges))
 		return SP_RDMA_LOC_QP_OP_ERR;
 	/* A port that takes less refuses the packet. */
 	if (len > (qp->type == SP_RDMA_UD ? SP_ROCE_MTU_MAX : SP_RDMA_MSG) ||
@@ -210,10 +212,10 @@ static enum sp_rdma_status rdma_op_check(struct sp_ctx *c, const struct rdma_qp 
 	return rdma_op_check_memory(c, qp, op);
 }
 
-/* Copies what the entry consists of; what it claims to have beyond its room is told by the result: SGEs. */
-static uint32_t rdma_wqe_copy(const struct rdma_sq *q, struct rdma_op *op, uint64_t *len)
+/* Copies what the entry consists of, which has room for so many SGEs or bytes; what it claims to have beyond that is
+ * told by the result: SGEs. */
+static uint32_t rdma_wqe_copy(const uint8_t *from, uint32_t room, uint32_t bytes, struct rdma_op *op, uint64_t *len)
 {
-	const uint8_t *from = rdma_wqe_at(q);
 	struct sp_rdma_wqe w;
 	uint32_t sges;
 
@@ -237,10 +239,10 @@ static uint32_t rdma_wqe_copy(const struct rdma_sq *q, struct rdma_op *op, uint6
 	}
 	if (w.flags & SP_RDMA_INLINED) {
 		*len = w.length;
-		memcpy(op->inlined, from + sizeof(w), w.length < q->inlined ? w.length : q->inlined);
+		memcpy(op->inlined, from + sizeof(w), w.length < bytes ? w.length : bytes);
 		return 0;
 	}
-	sges = w.sges < q->sges ? w.sges : q->sges;
+	sges = w.sges < room ? w.sges : room;
 	memcpy(op->sge, from + sizeof(w), sges * sizeof(op->sge[0]));
 	op->sges = (uint8_t)sges;
 	*len = 0;
@@ -251,15 +253,31 @@ static uint32_t rdma_wqe_copy(const struct rdma_sq *q, struct rdma_op *op, uint6
 	return w.sges;
 }
 
+/* The companion's next request, if it is its turn; NULL: the application's. */
+static struct sp_qp_work *rdma_wqe_second(struct rdma_qp *qp)
+{
+	struct rdma_second *x = &qp->second;
+
+	if (!x->send.first || (x->turn && rdma_wqe_there(&qp->sq))) {
+		x->turn = false;
+		return NULL;
+	}
+	return x->send.first;
+}
+
 struct rdma_op *rdma_wqe_fetch(struct sp_ctx *c, struct rdma_qp *qp)
 {
 	struct rdma_pool *pool = rdma_pool_of(c);
 	struct rdma_sq *q = &qp->sq;
+	struct sp_qp_work *second;
 	struct rdma_op *op;
 	uint32_t sges;
 	uint64_t len;
 
-	if (q->ops >= RDMA_OPS || !rdma_wqe_waits(qp))
+	if (q->ops >= RDMA_OPS)
+		return NULL;
+	second = rdma_wqe_second(qp);
+	if (!second && !rdma_wqe_waits(qp))
 		return NULL;
 	op = pool->free;
 	if (!op) {
@@ -267,8 +285,15 @@ struct rdma_op *rdma_wqe_fetch(struct sp_ctx *c, struct rdma_qp *qp)
 		return NULL;
 	}
 	pool->free = op->next;
-	sges = rdma_wqe_copy(q, op, &len);
-	rdma_wqe_taken(q);
+	if (second) {
+		sges = rdma_wqe_copy((const uint8_t *)second, SP_RDMA_SGES, SP_RDMA_INLINE, op, &len);
+		rdma_second_take(&qp->second.send);
+		qp->second.turn = true;
+	} else {
+		sges = rdma_wqe_copy(rdma_wqe_at(q), q->sges, q->inlined, op, &len);
+		rdma_wqe_taken(q);
+	}
+	op->second = second;
 	op->status = (uint8_t)rdma_op_check(c, qp, op, sges, len);
 	op->len = op->status ? 0 : (uint32_t)len;
 	op->seq = q->at;

@@ -23,9 +23,10 @@ struct rdma_op {
 	uint32_t len;	  /* bytes of its memory */
 	uint32_t rkey, imm, ah, remote_qp, qkey;
 	uint8_t op, flags, sges;
-	uint8_t status; /* enum sp_rdma_status: how it ends; SP_RDMA_OK until it has failed */
-	bool begun;	/* something of it was sent; LOCAL_INV: it is done */
-	bool counted;	/* in the QP's reads */
+	uint8_t status;		   /* enum sp_rdma_status: how it ends; SP_RDMA_OK until it has failed */
+	bool begun;		   /* something of it was sent; LOCAL_INV: it is done */
+	bool counted;		   /* in the QP's reads */
+	struct sp_qp_work *second; /* NULL: the application's */
 	struct rdma_mr *held[SP_RDMA_SGES];
 	union {
 		struct sp_rdma_sge sge[SP_RDMA_SGES];

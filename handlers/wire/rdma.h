@@ -93,7 +93,11 @@ struct sp_rdma_queue {
 };
 static_assert(sizeof(struct sp_rdma_queue) == 64, "one line");
 
-enum { SP_RDMA_CMD_DOORBELL = SP_CMD_OWN /* arg[0] QP number; by SP_CMD_ON(its worker) */ };
+enum {
+	SP_RDMA_CMD_DOORBELL = SP_CMD_OWN, /* arg[0] QP number; by SP_CMD_ON(its worker), as the next one */
+	SP_RDMA_CMD_FETCHED, /* arg[0] QP number, arg[1] the event's cookie, arg[2] 0 or why not, arg[3] CAS, ADD: the
+				value before. -ENOENT: nobody waits for it (any more) */
+};
 
 /* ---- completions ---- */
 enum sp_rdma_status { /* as in verbs.h */
@@ -159,6 +163,10 @@ enum sp_rdma_event {				      /* struct sp_event; cookie: that of the object's c
 		     SP_RDMA_EVENT_CQ = SP_EVENT_OWN, /* there is something in this CQ */
 		     SP_RDMA_EVENT_ASYNC, /* arg[0] enum sp_rdma_async, arg[1] QP number, or id of CQ or SRQ */
 		     SP_RDMA_EVENT_CM,	  /* something to fetch by SP_CM_TAKE; from the service */
+		     /* For the agent: cookie, of its answer; arg[0] QP number, enum sp_rdma_fetch << 32; arg[1]
+		      * address; arg[2] bytes, rkey << 32; arg[3] offset in the staging area's region; arg[4] the
+		      * QP's worker */
+		     SP_RDMA_EVENT_FETCH,
 };
 enum sp_rdma_async { /* as in verbs.h */
 		     SP_RDMA_ASYNC_CQ_ERR,
@@ -171,6 +179,26 @@ enum sp_rdma_async { /* as in verbs.h */
 		     SP_RDMA_ASYNC_SRQ_LIMIT = 15,
 		     SP_RDMA_ASYNC_QP_LAST_WQE = 16,
 };
+
+/* ---- memory that no NIC has made: an agent in the application copies between it and a staging area ---- */
+enum sp_rdma_fetch {
+	SP_RDMA_FETCH_READ = 1, /* from memory to the staging area */
+	SP_RDMA_FETCH_CAS,	/* of 8 bytes; in the staging area what to store, and what to compare with */
+	SP_RDMA_FETCH_ADD,	/* what to add */
+	SP_RDMA_FETCH_WRITE,	/* from the staging area to memory */
+};
+#define SP_RDMA_AGENT_LOG_MIN 12
+#define SP_RDMA_AGENT_LOG_MAX 20
+/* The staging area: at most 2^log bytes are asked for at once, which are valid from the event to its answer. For good.
+ */
+struct sp_rdma_agent {
+	uint64_t offset;
+	uint32_t mem, log;
+};
+static inline uint64_t sp_rdma_agent_bytes(uint32_t qps, uint32_t log)
+{
+	return 3ull * qps << log;
+}
 
 /* ---- control requests: sp_control_call(), each with its data and its answer ---- */
 enum sp_rdma_control {
@@ -186,6 +214,7 @@ enum sp_rdma_control {
 	SP_RDMA_SRQ_DESTROY,
 	SP_RDMA_AH_CREATE, /* sp_rdma_ah -> sp_rdma_id */
 	SP_RDMA_AH_DESTROY,
+	SP_RDMA_AGENT,	    /* sp_rdma_agent. -EBUSY: there is one */
 	SP_RDMA_QP_CREATE,  /* sp_rdma_qp_create -> sp_rdma_qp */
 	SP_RDMA_QP_MODIFY,  /* on the QP's worker, as the rest: sp_rdma_qp_attr -> nothing. In RESET both own queues
 			     * begin  anew at entry 0; the application clears their entries, tail and rung after the
@@ -203,7 +232,8 @@ struct sp_rdma_limits {
 	uint32_t wrs, sges, cqes, inlined, reads, segments;
 };
 /* A range of the region's addresses. `mem`: id of the NIC-made region it lies in, at `offset`; SP_RDMA_FETCHED: an
- * agent in the application serves it. */
+ * agent in the application serves it when a peer reads, writes or changes it; -EOPNOTSUPP before SP_RDMA_AGENT. Work
+ * requests and receive entries of the application itself must not name such a range. */
 struct sp_rdma_segment {
 	uint64_t len, offset;
 	uint32_t mem, reserved;
@@ -231,8 +261,8 @@ struct sp_rdma_srq_limit {
 struct sp_rdma_ah {
 	uint8_t ip[16]; /* IPv4 mapped */
 	uint32_t pd;
-	uint16_t udp_source; /* 0: the NIC's choice */
-	uint8_t traffic_class, hop_limit;
+	uint16_t udp_source;		  /* 0: the NIC's choice */
+	uint8_t traffic_class, hop_limit; /* the ECN bits are the NIC's; hop_limit 0: 64 */
 };
 struct sp_rdma_qp_create {
 	uint64_t cookie, sq, rq;		       /* offsets of the queues in region `mem` */
@@ -245,6 +275,7 @@ struct sp_rdma_qp {
 /* mask: which fields count, as in verbs.h (IBV_QP_*). */
 enum sp_rdma_qp_mask {
 	SP_RDMA_QP_STATE = 1 << 0,
+	SP_RDMA_QP_SQD_NOTIFY = 1 << 2,
 	SP_RDMA_QP_ACCESS = 1 << 3,
 	SP_RDMA_QP_PKEY = 1 << 4,
 	SP_RDMA_QP_PORT = 1 << 5,
@@ -267,12 +298,13 @@ struct sp_rdma_qp_attr {
 	uint32_t mask, state, access, qkey;
 	uint8_t ip[16]; /* the peer's, IPv4 mapped */
 	uint32_t dest_qp, rq_psn, sq_psn;
-	uint32_t path_mtu;   /* bytes: 256 to 4096 */
-	uint16_t udp_source; /* 0: the NIC's choice, per QP */
-	uint8_t traffic_class, hop_limit;
+	uint32_t path_mtu;						   /* bytes: 256 to 4096 */
+	uint16_t udp_source;						   /* 0: the NIC's choice, per QP */
+	uint8_t traffic_class, hop_limit;				   /* as of an address handle */
 	uint8_t max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, timeout; /* IBTA codes for the timers */
-	uint8_t retry_cnt, rnr_retry, selective, draining;
-	uint32_t rate; /* Mbit/s, 0: the port's */
+	uint8_t retry_cnt, rnr_retry, selective, draining; /* draining: QUERY only; SQD, and requests are under way */
+	uint32_t rate;					   /* Mbit/s, 0: the port's */
+	uint8_t sqd_notify, reserved[3]; /* to SQD: SP_RDMA_ASYNC_SQ_DRAINED when all that was begun has ended */
 	/* QUERY only: counts since creation */
 	uint32_t retries, naks_sent, naks_received, rnrs_sent, rnrs_received;
 };

@@ -219,6 +219,11 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		c->companion->home = c->home;
 		c->companion->id = id;
 	}
+	if (c->companion && h->flags & SP_HANDLER_FLOWS && c->companion->handler->flags & SP_HANDLER_HOME) {
+		r = sp_error_set(error, EINVAL, "companion", "handler %s wants one worker, and flows of %s have many",
+				 companion, h->name);
+		goto fail;
+	}
 	c->home_only =
 		nic->workers > 1 && ((h->flags | (c->companion ? c->companion->handler->flags : 0)) & SP_HANDLER_HOME);
 	c->flows = nic->workers > 1 && h->flags & SP_HANDLER_FLOWS;

@@ -67,6 +67,25 @@ static inline void settle(struct sp_view *v, struct sp_packet *p, uint32_t verdi
 	sp_packet_drop(w, p, SP_DROP_HANDLER_ERROR);
 }
 
+struct sp_ctx *sp_second(struct sp_ctx *first)
+{
+	struct sp_view *v = sp_view_of(first), *cv;
+
+	if (!v->context->companion)
+		return NULL;
+	cv = v->context->companion->view[v->pub.worker];
+	cv->pub.now = v->owner->now;
+	sp_doing_view(v->owner, cv);
+	return &cv->pub;
+}
+
+void sp_second_end(struct sp_ctx *first)
+{
+	struct sp_view *v = sp_view_of(first);
+
+	sp_doing_view(v->owner, v);
+}
+
 /* The companion sees what the first handler has accepted. */
 static void call_companion(struct sp_view *v, struct sp_message_entry *e, struct sp_packet *const *p, unsigned n)
 {

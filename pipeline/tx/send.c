@@ -58,17 +58,26 @@ static void fill_lengths(uint8_t *l3, const struct sp_path *p, uint32_t l3_bytes
 	udp[5] = (uint8_t)l3_bytes;
 }
 
-/* ECN-capable transport, ECT(0): RFC 3168. */
-static void fill_ect(uint8_t *l3, const struct sp_path *p)
+/* Traffic class and hop limit, where they are not the template's (0, 64). ECN-capable transport, ECT(0): RFC 3168. */
+static void fill_class(uint8_t *l3, const struct sp_path *p, const struct sp_send *s)
 {
+	const uint8_t class = (uint8_t)((s->traffic_class & 0xFC) | (s->flags & SP_SEND_ECT ? 2 : 0));
+	const uint8_t hops = s->hop_limit ? s->hop_limit : 64;
 	uint32_t sum;
 
 	if (p->l3_len != 20) {
-		l3[1] |= 0x20; /* low bits of the traffic class */
+		l3[0] = (uint8_t)(0x60 | class >> 4);
+		l3[1] = (uint8_t)(class << 4); /* the flow label is 0 */
+		l3[7] = hops;
 		return;
 	}
-	l3[1] |= 2;
-	sum = (uint16_t)~sp_load_be16(l3 + 10) + 2u;
+	/* RFC 1624; what the template has goes, too */
+	sum = (uint16_t)~sp_load_be16(l3 + 10) + (uint32_t)(uint16_t)~sp_load_be16(l3) +
+	      (uint32_t)(uint16_t)~sp_load_be16(l3 + 8);
+	l3[1] = class;
+	l3[8] = hops;
+	sum += (uint32_t)sp_load_be16(l3) + sp_load_be16(l3 + 8);
+	sum = (sum & 0xFFFF) + (sum >> 16);
 	sp_store_be16(l3 + 10, (uint16_t) ~((sum & 0xFFFF) + (sum >> 16)));
 }
 
@@ -85,8 +94,8 @@ static inline void fill_head(uint8_t *f, const struct sp_path *p, const struct s
 		b[-7] = (uint8_t)s->udp_source;
 	}
 	b[0] = s->opcode;
-	if (unlikely(s->flags & SP_SEND_ECT))
-		fill_ect(f + p->l2_len, p);
+	if (unlikely(s->flags & SP_SEND_ECT || s->traffic_class || s->hop_limit))
+		fill_class(f + p->l2_len, p, s);
 	b[1] = (uint8_t)((s->flags & SP_PKT_SE ? 0x80 : 0) | pad_of(s) << 4); /* SE, MigReq 0, pad count, TVer 0 */
 	sp_store_be16(b + 2, SP_ROCE_PKEY);
 	sp_store_be32(b + 4, (s->dest_qp & 0xFFFFFF) | (s->flags & SP_SEND_BECN ? (uint32_t)SP_BTH_BECN << 24 : 0));
@@ -304,7 +313,8 @@ struct run {
 static_assert(SP_BURST <= 32, "a bit each");
 static_assert(offsetof(struct sp_send, len) == offsetof(struct sp_send, ext_len) + 4 &&
 		      offsetof(struct sp_send, flags) == offsetof(struct sp_send, opcode) + 1 &&
-		      offsetof(struct sp_send, udp_source) == offsetof(struct sp_send, opcode) + 2,
+		      offsetof(struct sp_send, udp_source) == offsetof(struct sp_send, opcode) + 2 &&
+		      offsetof(struct sp_send, reserved) == offsetof(struct sp_send, opcode) + 6,
 	      "compared together");
 
 /* Collects up to SP_BURST leading packets that are valid and alike: all copied, or all zero copy from one region. */
@@ -324,7 +334,7 @@ static inline void look_at(struct run *r, const struct sp_view *v, const struct 
 			r->anew |= 1u << i;
 		} else {
 			r->len[i] = r->len[i - 1];
-			if (s[i].dest_qp != s[i - 1].dest_qp || memcmp(&s[i].opcode, &s[i - 1].opcode, 4) != 0)
+			if (s[i].dest_qp != s[i - 1].dest_qp || memcmp(&s[i].opcode, &s[i - 1].opcode, 8) != 0)
 				r->anew |= 1u << i;
 		}
 		if (s[i].mem != mem || !holds(&s[i]))

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
@@ -200,6 +201,34 @@ def a_server_keeps_serving_until_a_signal():
             figures([json.loads(line) for line in p.ask("bw", s.port, "--json", "-n", str(FEW)).end()], 1, FEW)
         s.signal(signal.SIGTERM)
         s.end()
+
+
+@rule
+def an_agent_serves_memory_that_no_nic_has_made():
+    with Pair() as p:
+        for qp, op, size in (("rc", "write", 1), ("rc", "write", 20000), ("rc", "read", 1), ("rc", "read", 20000),
+                             ("rc", "atomic", 8), ("uc", "write", 1000)):
+            s = p.serve("bw", "--agent")
+            c = p.ask("bw", s.port, "--json", "--op", op, "--qp", qp, "-s", str(size), "-n", str(FEW), "-t", "16", "--verify")
+            figures([json.loads(line) for line in c.end()], 1, FEW)
+            s.end(0)
+
+
+@rule
+def an_agent_that_falls_silent_ends_the_requests_of_its_peer():
+    with Pair() as p:
+        for op in ("read", "write", "atomic"):
+            s = p.serve("bw", "--agent")
+            c = p.ask("bw", s.port, "--op", op, "-D", "60s", *(() if op == "atomic" else ("-s", "4096")))
+            c.line()
+            time.sleep(0.3)
+            os.kill(s.process.pid, signal.SIGSTOP)
+            until("the client ends", lambda: c.process.poll() is not None)
+            c.end(1)
+            assert "(status 11)" in c.stderr(), c.stderr()
+            os.kill(s.process.pid, signal.SIGCONT)  # it answers late, and the NIC goes on
+            until("the server ends", lambda: s.process.poll() is not None)
+        figures(p.measure("bw", "-n", str(FEW), "--verify"), 1, FEW)
 
 
 @rule

@@ -4,6 +4,9 @@
 uint32_t rn_context, rn_pd, rn_cq, rn_mem, rn_key, rn_qpn, rn_worker, rn_type;
 uint32_t rn_cq_log = 4, rn_mtu = RN_MTU;
 const struct sp_port_ops *rn_port;
+uint16_t rn_workers = 1;
+const uint8_t *rn_ip = dut_peer4;
+uint8_t rn_class, rn_hops;
 uint8_t *rn_memory;
 sp_time rn_now;
 bool rn_selective;
@@ -56,7 +59,7 @@ void rn_begin(const char *settings)
 	struct sp_rdma_keys keys;
 	char all[256];
 
-	dut_prepare(&dut, 1);
+	dut_prepare(&dut, rn_workers);
 	memcpy(dut.config.neighbour, known, sizeof(known));
 	dut.config.neighbours = 2;
 	if (rn_port) {
@@ -88,6 +91,11 @@ void rn_stop(void)
 	CU_ASSERT_EQUAL(rn_end(SP_RDMA_CQ_DESTROY, rn_cq), 0);
 	CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, rn_key), 0);
 	CU_ASSERT_EQUAL(rn_end(SP_RDMA_PD_DESTROY, rn_pd), 0);
+	rn_abandon();
+}
+
+void rn_abandon(void)
+{
 	dut_check_totals(&dut);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, rn_context), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(rn_mr), 0);
@@ -149,6 +157,8 @@ void rn_to(uint32_t state)
 				    .selective = rn_selective,
 				    .rq_psn = RN_PSN,
 				    .path_mtu = rn_mtu,
+				    .traffic_class = rn_class,
+				    .hop_limit = rn_hops,
 				    .max_rd_atomic = 4,
 				    .max_dest_rd_atomic = 4,
 				    .min_rnr_timer = 14,
@@ -156,7 +166,7 @@ void rn_to(uint32_t state)
 				    .retry_cnt = 7,
 				    .rnr_retry = 7};
 
-	memcpy(a.ip, dut_peer4, 16);
+	memcpy(a.ip, rn_ip, 16);
 	CU_ASSERT_EQUAL_FATAL(rn_modify(&a), 0);
 	if (state == SP_RDMA_INIT)
 		return;
@@ -239,15 +249,30 @@ void rn_srq_receive(uint64_t wr_id, uint64_t at, uint32_t len)
 	rn_post(RN_SRQ, &rn_srq_tail, wr_id, &sge, 1);
 }
 
-void rn_post_wqe(const struct sp_rdma_wqe *w, const struct sp_rdma_sge *sge, uint32_t sges)
+static void rn_fill(const struct sp_rdma_wqe *w, const struct sp_rdma_sge *sge, uint32_t sges)
 {
 	struct sp_rdma_queue *q = (struct sp_rdma_queue *)(void *)(rn_memory + RN_SQS);
 	uint8_t *entry = rn_memory + RN_SQS + sizeof(*q) + (rn_sq_tail % 16) * sp_rdma_sq_stride(4, 0);
 
-	CU_ASSERT_EQUAL(*(uint32_t *)(void *)entry, 0);
-	memcpy(entry + sizeof(*w), sge, sges * sizeof(*sge));
+	CU_ASSERT_EQUAL(*(uint32_t *)(void *)entry, 0); /* the NIC has taken it before */
+	if (sges)
+		memcpy(entry + sizeof(*w), sge, sges * sizeof(*sge));
 	memcpy(entry, w, sizeof(*w));
 	q->tail = ++rn_sq_tail;
+}
+
+static void rn_ring(void)
+{
+	const struct sp_command c = {
+		.op = SP_RDMA_CMD_DOORBELL, .flags = SP_CMD_ON(rn_worker), .context = rn_context, .arg = {rn_qpn}};
+	struct sp_event result;
+
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &c, &result), 0);
+}
+
+void rn_post_wqe(const struct sp_rdma_wqe *w, const struct sp_rdma_sge *sge, uint32_t sges)
+{
+	rn_fill(w, sge, sges);
 	rn_doorbell();
 }
 
@@ -259,13 +284,19 @@ void rn_post_send(uint64_t wr_id, uint64_t at, uint32_t len)
 	rn_post_wqe(&w, &sge, 1);
 }
 
+void rn_request(const struct sp_rdma_wqe *w, const struct sp_rdma_sge *sge)
+{
+	struct sp_rdma_wqe e = *w;
+
+	e.owner = 1;
+	e.sges = sge != NULL;
+	rn_fill(&e, sge, e.sges);
+	rn_ring();
+}
+
 void rn_doorbell(void)
 {
-	const struct sp_command c = {
-		.op = SP_RDMA_CMD_DOORBELL, .flags = SP_CMD_ON(rn_worker), .context = rn_context, .arg = {rn_qpn}};
-	struct sp_event result;
-
-	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &c, &result), 0);
+	rn_ring();
 	rn_go();
 }
 

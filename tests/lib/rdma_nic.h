@@ -27,7 +27,9 @@ extern sp_time rn_now;
 
 /* A context, a PD, a CQ (armed: with events), a region of all data with all rights. */
 void rn_begin(const char *settings);
-void rn_stop(void); /* all objects can be destroyed, and nothing is held */
+extern uint16_t rn_workers; /* of the next NIC */
+void rn_abandon(void);	    /* the context ends with all that it has */
+void rn_stop(void);	    /* all objects can be destroyed, and nothing is held */
 int rn_control(uint32_t op, uint32_t qp, const void *in, uint32_t in_len, void *out, uint32_t out_len);
 uint32_t rn_id(uint32_t op, const void *in, uint32_t in_len); /* of what was made */
 int rn_end(uint32_t op, uint32_t id);
@@ -38,8 +40,10 @@ extern uint32_t rn_type;
 extern bool rn_selective; /* QPs get selective repeat */
 int rn_modify(const struct sp_rdma_qp_attr *);
 int rn_state(uint32_t state);
-void rn_to(uint32_t state);	/* RESET to INIT, RTR, RTS as far as that */
-void rn_connect(uint32_t type); /* rn_qp() and rn_to(RTS) */
+void rn_to(uint32_t state);	  /* RESET to INIT, RTR, RTS as far as that */
+void rn_connect(uint32_t type);	  /* rn_qp() and rn_to(RTS) */
+extern const uint8_t *rn_ip;	  /* of the peer, IPv4 mapped */
+extern uint8_t rn_class, rn_hops; /* traffic class and hop limit of the next QPs */
 struct sp_rdma_qp_attr rn_attr(void);
 int rn_destroy(void);
 struct rdma_qp *rn_state_of(void);
@@ -55,6 +59,8 @@ void rn_post_wqe(const struct sp_rdma_wqe *, const struct sp_rdma_sge *, uint32_
 void rn_post_send(uint64_t wr_id, uint64_t at, uint32_t len);
 void rn_doorbell(void);
 void rn_restart(void); /* after RESET: both queues are posted to from entry 0 on */
+/* Posts an entry of the send queue, with one SGE or none, and rings the doorbell. */
+void rn_request(const struct sp_rdma_wqe *, const struct sp_rdma_sge *);
 /* The next completion; NULL: there is none. */
 const struct sp_rdma_cqe *rn_completion(void);
 bool rn_completed(uint64_t wr_id, uint8_t status, uint8_t op, uint32_t len);

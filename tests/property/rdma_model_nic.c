@@ -6,12 +6,15 @@
 #include "../../handlers/rdma/cq.c"
 #include "../../handlers/rdma/create.c"
 #include "../../handlers/rdma/datagram.c"
+#include "../../handlers/rdma/export.c"
+#include "../../handlers/rdma/fetch.c"
 #include "../../handlers/rdma/flow.c"
 #include "../../handlers/rdma/keep.c"
 #include "../../handlers/rdma/key.c"
 #include "../../handlers/rdma/message.c"
 #include "../../handlers/rdma/modify.c"
 #include "../../handlers/rdma/packet.c"
+#include "../../handlers/rdma/peer.c"
 #include "../../handlers/rdma/place.c"
 #include "../../handlers/rdma/qp.c"
 #include "../../handlers/rdma/rate.c"
@@ -21,6 +24,7 @@
 #include "../../handlers/rdma/respond.c"
 #include "../../handlers/rdma/retry.c"
 #include "../../handlers/rdma/rq.c"
+#include "../../handlers/rdma/second.c"
 #include "../../handlers/rdma/selective.c"
 #include "../../handlers/rdma/slot.c"
 #include "../../handlers/rdma/tell.c"
@@ -136,6 +140,15 @@ uint64_t sp_random(struct sp_ctx *c)
 {
 	(void)c;
 	return nic_draw(1u << 31);
+}
+struct sp_ctx *sp_second(struct sp_ctx *c)
+{
+	(void)c;
+	return NULL;
+}
+void sp_second_end(struct sp_ctx *c)
+{
+	(void)c;
 }
 uint64_t sp_grace_begin(struct sp_ctx *c)
 {

@@ -46,6 +46,8 @@ MISUSE = [
     (("rdma", "x"), "bw, lat or ping, not x"),
     (("rdma", "bw", "--verify"), "a server takes no --verify"),
     (("rdma", "bw", "192.0.2.1", "--keep"), "a client takes no --keep"),
+    (("rdma", "bw", "192.0.2.1", "--agent"), "a client takes no --agent"),
+    (("rdma", "lat", "--agent"), "--agent is for bw"),
     (("rdma", "bw", "host"), "no address: host"),
     (("rdma", "bw", "192.0.2.1", "x"), "extra argument x"),
     (("rdma", "bw", "192.0.2.1", "-p", "0"), "--port 0 is for a server"),

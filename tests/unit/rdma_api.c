@@ -427,3 +427,150 @@ TEST_BETWEEN(rdma_host_open, rdma_host_shut, asynchronous_events_name_their_obje
 	rdma_f.gone = true;
 	CU_ASSERT_EQUAL(sp_rdma_notice_take(rdma_r, &n), -ENODEV);
 }
+
+/* ---- memory that an agent serves ---- */
+static struct sp_rdma_fetch_op served;
+static int serve_result;
+
+static int serve(void *user, struct sp_rdma_fetch_op *op)
+{
+	CU_ASSERT_PTR_EQUAL(user, &served);
+	served = *op;
+	op->before = 99;
+	return serve_result;
+}
+
+/* The NIC's question, of the region 0x200. */
+static void question(uint32_t kind, uint64_t va, uint32_t len, uint64_t offset)
+{
+	rdma_host_event(SP_RDMA_EVENT_FETCH, 7, RDMA_QP | (uint64_t)kind << 32);
+	rdma_f.event[rdma_f.events - 1].arg[1] = va;
+	rdma_f.event[rdma_f.events - 1].arg[2] = len | 0x200ull << 32;
+	rdma_f.event[rdma_f.events - 1].arg[3] = offset;
+	rdma_f.event[rdma_f.events - 1].arg[4] = RDMA_WORKER;
+}
+
+static bool answered(unsigned count, uint64_t status, uint64_t before)
+{
+	const struct sp_command *c = &rdma_f.bell;
+	struct sp_rdma_wc wc;
+
+	CU_ASSERT_EQUAL(sp_rdma_poll_cq(rdma_cq, &wc, 1), 0);
+	return rdma_f.bells == count && c->op == SP_RDMA_CMD_FETCHED && SP_CMD_WORKER(c->flags) == RDMA_WORKER &&
+	       c->arg[0] == RDMA_QP && c->arg[1] == 7 && c->arg[2] == status && c->arg[3] == before;
+}
+
+#define ALL (SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_READ | SP_RDMA_REMOTE_ATOMIC)
+static struct sp_rdma_agent staging;
+static struct sp_rdma_mr *agents;
+
+static void agent_open(sp_rdma_agent_fn *fn, uint64_t va, uint64_t len)
+{
+	const struct sp_rdma_range range = {NULL, 0, len}, wrong = {NULL, 8, len};
+	struct sp_rdma_segment segment;
+
+	rdma_host_open();
+	CU_ASSERT_EQUAL(sp_rdma_mr_reg_ranges(rdma_pd, va, &range, 1, ALL, &agents), -EOPNOTSUPP);
+	rdma_f.status = -EFAULT;
+	CU_ASSERT_EQUAL(sp_rdma_agent_start(rdma_r, fn, &served), -EFAULT);
+	rdma_f.status = 0;
+	CU_ASSERT_EQUAL_FATAL(sp_rdma_agent_start(rdma_r, fn, &served), 0);
+	CU_ASSERT_EQUAL(rdma_f.op, SP_RDMA_AGENT);
+	memcpy(&staging, rdma_f.in, sizeof(staging));
+	CU_ASSERT(!(staging.offset % 64) && staging.log >= SP_RDMA_AGENT_LOG_MIN &&
+		  staging.log <= SP_RDMA_AGENT_LOG_MAX);
+	memset(rdma_host_memory(staging.mem, staging.offset), 0, sp_rdma_agent_bytes(64, staging.log));
+	CU_ASSERT_EQUAL(sp_rdma_agent_start(rdma_r, fn, &served), -EBUSY);
+	CU_ASSERT_EQUAL(sp_rdma_mr_reg_ranges(rdma_pd, va, &wrong, 1, ALL, &agents), -EINVAL);
+	CU_ASSERT_EQUAL_FATAL(sp_rdma_mr_reg_ranges(rdma_pd, va, &range, 1, ALL, &agents), 0);
+	memcpy(&segment, rdma_f.in + sizeof(struct sp_rdma_mr_reg), sizeof(segment));
+	CU_ASSERT(segment.mem == SP_RDMA_FETCHED && segment.len == len && !segment.offset);
+}
+
+TEST(an_agent_is_asked_by_who_polls_and_its_answer_goes_back)
+{
+	uint8_t *at;
+
+	agent_open(serve, 0x5000, 0x1000);
+	at = rdma_host_memory(staging.mem, staging.offset);
+	serve_result = 0;
+	question(SP_RDMA_FETCH_READ, 0x5010, 100, staging.offset + 64);
+	CU_ASSERT(answered(1, 0, 99));
+	CU_ASSERT(served.kind == SP_RDMA_FETCH_READ && served.va == 0x5010 && served.len == 100 &&
+		  served.bytes == at + 64);
+	memcpy(at, (uint64_t[2]){5, 6}, 16);
+	question(SP_RDMA_FETCH_CAS, 0x5FF8, 8, staging.offset);
+	CU_ASSERT(answered(2, 0, 99));
+	CU_ASSERT(served.value == 5 && served.compare == 6);
+	serve_result = -EIO;
+	question(SP_RDMA_FETCH_WRITE, 0x5000, 0x1000, staging.offset);
+	CU_ASSERT(answered(3, EIO, 99));
+	serve_result = 0;
+	/* The queue of commands is full for a while. */
+	rdma_f.full = true;
+	question(SP_RDMA_FETCH_READ, 0x5000, 1, staging.offset);
+	CU_ASSERT(!answered(4, 0, 99));
+	CU_ASSERT_EQUAL(served.len, 1);
+	rdma_f.full = false;
+	CU_ASSERT(answered(4, 0, 99));
+	rdma_host_shut();
+}
+
+TEST(questions_about_other_memory_are_not_passed_on)
+{
+	const uint64_t bytes = sp_rdma_agent_bytes(64, SP_RDMA_AGENT_LOG_MIN);
+	unsigned n = 0;
+
+	agent_open(serve, 0x5000, 0x1000);
+	served = (struct sp_rdma_fetch_op){.len = 12345};
+	question(SP_RDMA_FETCH_READ, 0x4FFF, 1, staging.offset);
+	CU_ASSERT(answered(++n, EFAULT, 0));
+	question(SP_RDMA_FETCH_READ, 0x5FFF, 2, staging.offset);
+	CU_ASSERT(answered(++n, EFAULT, 0));
+	question(SP_RDMA_FETCH_WRITE, 0x5000, UINT32_MAX, staging.offset);
+	CU_ASSERT(answered(++n, EFAULT, 0));
+	question(SP_RDMA_FETCH_READ, 0x5000, 8, staging.offset - 1);
+	CU_ASSERT(answered(++n, EFAULT, 0));
+	question(SP_RDMA_FETCH_READ, 0x5000, 8, staging.offset + (bytes << (staging.log - SP_RDMA_AGENT_LOG_MIN)) - 7);
+	CU_ASSERT(answered(++n, EFAULT, 0));
+	question(SP_RDMA_FETCH_ADD, 0x5000, 4, staging.offset);
+	CU_ASSERT(answered(++n, EFAULT, 0));
+	CU_ASSERT_EQUAL(sp_rdma_mr_dereg(agents), 0);
+	question(SP_RDMA_FETCH_READ, 0x5000, 8, staging.offset);
+	CU_ASSERT(answered(++n, EFAULT, 0));
+	CU_ASSERT_EQUAL(served.len, 12345);
+	rdma_host_shut();
+}
+
+TEST(without_an_agent_of_its_own_the_library_copies)
+{
+	static uint64_t own[64];
+	const uint64_t va = (uintptr_t)own;
+	uint8_t *at;
+
+	agent_open(NULL, va, sizeof(own));
+	at = rdma_host_memory(staging.mem, staging.offset);
+	own[1] = 0x1122334455667788;
+	question(SP_RDMA_FETCH_READ, va + 8, 8, staging.offset + 64);
+	CU_ASSERT(answered(1, 0, 0));
+	CU_ASSERT(!memcmp(at + 64, &own[1], 8));
+	memset(at + 128, 0x5A, 24);
+	question(SP_RDMA_FETCH_WRITE, va + 16, 24, staging.offset + 128);
+	CU_ASSERT(answered(2, 0, 0));
+	CU_ASSERT(own[2] == 0x5A5A5A5A5A5A5A5A && own[4] == own[2] && !own[5]);
+	memcpy(at, (uint64_t[2]){3, 0}, 16);
+	own[6] = 40;
+	question(SP_RDMA_FETCH_ADD, va + 48, 8, staging.offset);
+	CU_ASSERT(answered(3, 0, 40));
+	CU_ASSERT_EQUAL(own[6], 43);
+	memcpy(at, (uint64_t[2]){7, 43}, 16);
+	question(SP_RDMA_FETCH_CAS, va + 48, 8, staging.offset);
+	CU_ASSERT(answered(4, 0, 43));
+	CU_ASSERT_EQUAL(own[6], 7);
+	question(SP_RDMA_FETCH_CAS, va + 48, 8, staging.offset); /* not equal */
+	CU_ASSERT(answered(5, 0, 7));
+	CU_ASSERT_EQUAL(own[6], 7);
+	question(99, va, 8, staging.offset);
+	CU_ASSERT(answered(6, EOPNOTSUPP, 0));
+	rdma_host_shut();
+}

@@ -372,3 +372,123 @@ TEST(keys_tell_nothing_of_each_other)
 		CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, seen[i]), 0);
 	rn_stop();
 }
+
+/* ---- what a packet's IP header says ---- */
+/* Of packet i that was sent. */
+static bool ip_says(unsigned i, uint8_t class, uint8_t hops)
+{
+	const uint8_t *l3 = dut.port.sent[i].bytes + 14;
+
+	if (l3[0] >> 4 == 6)
+		return (uint8_t)(sp_load_be16(l3) >> 4) == class && l3[7] == hops;
+	return l3[1] == class && l3[8] == hops;
+}
+
+/* All that the QP sends: answers, READ responses, CNPs, requests. ECN is the NIC's. */
+TEST(packets_have_the_traffic_class_and_the_hop_limit_of_the_qp)
+{
+	static const struct sp_rdma_wqe request = {.op = SP_RDMA_WR_WRITE, .remote = 0x1000, .rkey = 1};
+	const struct sp_rdma_sge sge = {RN_VA, 600, 0};
+
+	for (unsigned k = 0; k < 4; k++) {
+		const bool ecn = k / 2;
+		const uint8_t mine = 0xB8 | (ecn ? 2 : 0);
+		struct sp_rdma_sge own = sge;
+		uint8_t reth[16];
+
+		rn_begin(ecn ? "ecn=yes" : "");
+		rn_ip = k % 2 ? dut_peer6 : dut_peer4;
+		rn_class = 0xB9;
+		rn_hops = 3;
+		rn_connect(SP_RDMA_RC);
+		rn_ip = dut_peer4;
+		CU_ASSERT(rn_attr().traffic_class == 0xB9 && rn_attr().hop_limit == 3);
+		rn_six = k % 2;
+		rn_ack = true;
+		rn_marked_ce = !(k % 2);
+		rn_packet(SP_RC_WRITE_ONLY, WAY(0), (rn_reth(reth, 0, 0, 0), reth), 16, NULL, 0);
+		rn_six = k % 2;
+		rn_packet(SP_RC_READ_REQUEST, WAY(1), (rn_reth(reth, RN_VA, rn_key, 600), reth), 16, NULL, 0);
+		rn_six = k % 2;
+		rn_atomic(SP_RC_FETCH_ADD, WAY(4), RN_VA, rn_key, 1, 0);
+		own.lkey = rn_key;
+		rn_request(&request, &own);
+		rn_go();
+		CU_ASSERT_EQUAL(dut.port.sents, 1 + (k == 2) + 3 + 1 + 3);
+		for (unsigned i = 0; i < dut.port.sents; i++) { /* answers are not marked as ECN-capable */
+			const uint8_t opcode = dut.port.sent[i].bytes[14 + (k % 2 ? 40 : 20) + 8];
+			const bool data = opcode < 0x11;
+
+			CU_ASSERT(ip_says(i, data ? mine : 0xB8, 3));
+		}
+		rn_class = rn_hops = 0;
+		rn_stop();
+	}
+}
+
+TEST(datagrams_have_the_traffic_class_and_the_hop_limit_of_their_address_handle)
+{
+	struct sp_rdma_ah ah[3] = {{.traffic_class = 0x20, .hop_limit = 1}, {.traffic_class = 0xFF, .hop_limit = 255}};
+	struct sp_rdma_wqe request = {.op = SP_RDMA_WR_SEND, .remote_qp = 5, .qkey = 7};
+	uint32_t id[3];
+
+	rn_begin("");
+	rn_connect(SP_RDMA_UD);
+	for (unsigned i = 0; i < 3; i++) {
+		ah[i].pd = rn_pd;
+		memcpy(ah[i].ip, i == 1 ? dut_peer6 : dut_peer4, 16);
+		id[i] = rn_id(SP_RDMA_AH_CREATE, &ah[i], sizeof(ah[i]));
+		request.ah = id[i];
+		rn_request(&request, NULL);
+	}
+	rn_go();
+	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 3);
+	CU_ASSERT(ip_says(0, 0x20, 1));
+	CU_ASSERT(ip_says(1, 0xFC, 255));
+	CU_ASSERT(ip_says(2, 0, 64));
+	for (unsigned i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(rn_end(SP_RDMA_AH_DESTROY, id[i]), 0);
+	rn_go();
+	rn_stop();
+}
+
+/* ---- SQD ---- */
+static int to_sqd(uint32_t mask, uint8_t notify)
+{
+	/* `draining` is no wish */
+	const struct sp_rdma_qp_attr a = {
+		.mask = SP_RDMA_QP_STATE | mask, .state = SP_RDMA_SQD, .draining = 1, .sqd_notify = notify};
+
+	return rn_modify(&a);
+}
+
+TEST_BETWEEN(start_rc, rn_stop, who_asks_is_told_when_the_send_queue_has_drained)
+{
+	static const struct sp_rdma_wqe request = {.op = SP_RDMA_WR_SEND, .flags = SP_RDMA_SIGNALED};
+	const uint8_t aeth[4] = {0x1F};
+
+	for (unsigned i = 0; i < 4;
+	     i++) { /* 0: it asks; 1: without the mask; 2: says no; 3: asks, with nothing to drain */
+		if (i < 3)
+			rn_request(&request, NULL);
+		rn_go();
+		CU_ASSERT_EQUAL(to_sqd(i == 1 ? 0 : SP_RDMA_QP_SQD_NOTIFY, i != 2), 0);
+		CU_ASSERT_EQUAL(rn_attr().sqd_notify, i == 0 || i == 3);
+		if (i < 3) {
+			CU_ASSERT_EQUAL(rn_attr().draining, 1);
+			CU_ASSERT(rn_no_event());
+			rn_packet(SP_RC_ACKNOWLEDGE, i, aeth, 4, NULL, 0);
+			CU_ASSERT(rn_completed(0, SP_RDMA_OK, SP_RDMA_WC_SEND, 0));
+		}
+		rn_go();
+		CU_ASSERT_EQUAL(rn_attr().draining, 0);
+		if (i == 0 || i == 3)
+			CU_ASSERT(rn_event(SP_RDMA_EVENT_ASYNC, SP_RDMA_ASYNC_SQ_DRAINED));
+		CU_ASSERT(rn_no_event());
+		CU_ASSERT_EQUAL(rn_state(SP_RDMA_RTS), 0);
+	}
+	CU_ASSERT_EQUAL(to_sqd(SP_RDMA_QP_SQD_NOTIFY, 1), 0);
+	rn_go();
+	CU_ASSERT(rn_event(SP_RDMA_EVENT_ASYNC, SP_RDMA_ASYNC_SQ_DRAINED));
+	CU_ASSERT_EQUAL(rn_state(SP_RDMA_RESET), 0);
+}

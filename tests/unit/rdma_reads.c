@@ -416,3 +416,122 @@ TEST_BETWEEN(start_lending, stop_lending, a_region_lasts_while_a_port_has_bytes_
 	CU_ASSERT_EQUAL(tx_ring.helds, 4); /* all have been answered */
 	CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, keys.rkey), 0);
 }
+
+/* ---- many READs of one peer ---- */
+static struct {
+	uint32_t qp[4];
+	unsigned first[4], last[4]; /* the packets sent that answer it, the first is 1 */
+} many;
+
+/* QP i has asked for len bytes: in which of the packets are the answers? They have other PSNs than another QP's. */
+static void many_ask(unsigned i, uint32_t len)
+{
+	rn_qpn = many.qp[i];
+	rn_six = i == 3;
+	feed_read(WAY(0), 0, len);
+}
+
+static void many_look(void)
+{
+	memset(many.first, 0, sizeof(many.first));
+	for (unsigned i = 0; i < dut.port.sents; i++) {
+		const uint8_t *l3 = dut.port.sent[i].bytes + 14, *b = l3 + (l3[0] >> 4 == 6 ? 40 : 20) + 8;
+		const unsigned from = sp_load_be24(b + 5) - RN_PEER;
+
+		if (from < 4) {
+			many.first[from] = many.first[from] ? many.first[from] : i + 1;
+			many.last[from] = i + 1;
+		}
+	}
+}
+
+/* QPs 0 to 2 have one peer, QP 3 another one. Their peer's QPs are RN_PEER + i. */
+static void many_begin(const char *settings)
+{
+	rn_begin(settings);
+	for (unsigned i = 0; i < 4; i++) {
+		rn_ip = i == 3 ? dut_peer6 : dut_peer4;
+		rn_connect(SP_RDMA_RC);
+		many.qp[i] = rn_qpn;
+		rn_state_of()->attr.dest_qp = RN_PEER + i;
+	}
+	rn_ip = dut_peer4;
+}
+
+static void many_end(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		rn_qpn = many.qp[i];
+		CU_ASSERT_EQUAL(rn_destroy(), 0);
+	}
+	rn_qpn = many.qp[3];
+	rn_stop();
+}
+
+TEST(a_peer_has_so_many_bytes_of_answers_under_way_however_many_qps_it_asks)
+{
+	const uint32_t turn = (64u << 10) / RN_MTU;
+
+	many_begin("peer-reads=64K");
+	many_ask(0, 600u << 10);
+	many_ask(1, 32u << 10);
+	many_ask(2, 32u << 10);
+	many_ask(3, RN_MTU);
+	rn_go();
+	many_look();
+	CU_ASSERT_EQUAL(dut.port.sents, 2400 + turn + 1);
+	CU_ASSERT(many.first[3] && many.first[3] < 100); /* another peer's does not wait */
+	/* The same peer's wait for a turn of the long one, and go before its next turn. */
+	CU_ASSERT(many.first[1] > turn && many.first[1] < turn + 10);
+	CU_ASSERT(many.first[2] == many.last[1] + 1 && many.last[2] == many.first[2] + turn / 2 - 1);
+	CU_ASSERT_EQUAL(many.last[0], dut.port.sents);
+	CU_ASSERT_EQUAL(rn_count("reads_served"), 4);
+	CU_ASSERT_EQUAL(rn_count("reads_held"), 3); /* two, and the long one behind them */
+	many_end();
+}
+
+TEST(within_the_limit_the_answers_to_a_peer_take_turns)
+{
+	many_begin("");
+	many_ask(0, 600u << 10);
+	many_ask(1, RN_MTU);
+	many_ask(2, RN_MTU);
+	rn_go();
+	many_look();
+	CU_ASSERT_EQUAL(dut.port.sents, 2400 + 2);
+	CU_ASSERT(many.first[1] && many.first[1] < 100 && many.first[2] && many.first[2] < 100);
+	CU_ASSERT_EQUAL(rn_count("reads_held"), 0);
+	many_end();
+}
+
+/* Whoever has a turn, or waits for one, may go: the others go on. */
+TEST(a_qp_that_goes_leaves_its_turn_and_its_place_to_the_others)
+{
+	for (unsigned gone = 0; gone < 3; gone++) {
+		many_begin("peer-reads=64K");
+		dut.port.closed = true;
+		for (unsigned i = 0; i < 3; i++)
+			many_ask(i, 64u << 10);
+		rn_go();
+		rn_qpn = many.qp[gone];
+		if (gone == 1)
+			CU_ASSERT_EQUAL(rn_state(SP_RDMA_ERR), 0);
+		CU_ASSERT_EQUAL(rn_state(SP_RDMA_RESET), 0);
+		dut.port.closed = false;
+		rn_go();
+		rn_go();
+		many_look();
+		for (unsigned i = 0; i < 3; i++)
+			if (i != gone)
+				CU_ASSERT_EQUAL(many.last[i] - many.first[i], 255);
+		rn_to(SP_RDMA_RTS); /* it comes back, and asks */
+		rn_state_of()->attr.dest_qp = RN_PEER + gone;
+		many_ask(gone, RN_MTU);
+		rn_go();
+		many_look();
+		CU_ASSERT_EQUAL(many.last[gone], dut.port.sents);
+		CU_ASSERT_EQUAL(rn_state_of()->peer->bytes, 0);
+		CU_ASSERT_EQUAL(rn_state_of()->peer->users, 3);
+		many_end();
+	}
+}

@@ -12,6 +12,7 @@
 #include "../../handlers/rdma/rate.c"
 #include "../../handlers/rdma/request.c"
 #include "../../handlers/rdma/retry.c"
+#include "../../handlers/rdma/second.c"
 #include "../../handlers/rdma/selective.c"
 #include "../../handlers/rdma/slot.c"
 #include "../../handlers/rdma/wqe.c"
@@ -219,6 +220,13 @@ bool rdma_cq_post(struct sp_ctx *c, struct rdma_cq *q, const struct sp_rdma_cqe 
 }
 
 /* ---- the NIC ---- */
+struct sp_ctx *sp_second(struct sp_ctx *c)
+{
+	return NULL;
+}
+void sp_second_end(struct sp_ctx *c)
+{
+}
 void sp_issue_start(struct sp_ctx *c, struct sp_issue *i)
 {
 	w->running = true;

@@ -248,7 +248,7 @@ TEST(draining)
 	post_sends(3);
 	run_for(SP_US);
 	w->qp.state = SP_RDMA_SQD;
-	w->qp.attr.draining = 1;
+	w->qp.attr.sqd_notify = 1;
 	rdma_sq_state(&w->c, &w->qp, SP_RDMA_RTS);
 	post_sends(2);
 	CU_ASSERT_EQUAL(w->told, 0);

@@ -9,12 +9,15 @@
 #include "../../handlers/rdma/cq.c"
 #include "../../handlers/rdma/create.c"
 #include "../../handlers/rdma/datagram.c"
+#include "../../handlers/rdma/export.c"
 #include "../../handlers/rdma/keep.c"
 #include "../../handlers/rdma/key.c"
 #include "../../handlers/rdma/message.c"
 #include "../../handlers/rdma/modify.c"
 #include "../../handlers/rdma/packet.c"
+#include "../../handlers/rdma/peer.c"
 #include "../../handlers/rdma/place.c"
+#include "../../handlers/rdma/fetch.c"
 #include "../../handlers/rdma/flow.c"
 #include "../../handlers/rdma/qp.c"
 #include "../../handlers/rdma/rate.c"
@@ -24,6 +27,7 @@
 #include "../../handlers/rdma/respond.c"
 #include "../../handlers/rdma/retry.c"
 #include "../../handlers/rdma/rq.c"
+#include "../../handlers/rdma/second.c"
 #include "../../handlers/rdma/selective.c"
 #include "../../handlers/rdma/slot.c"
 #include "../../handlers/rdma/tell.c"
@@ -139,6 +143,13 @@ static struct air *air_pop(void)
 }
 
 /* ---- the NIC ---- */
+struct sp_ctx *sp_second(struct sp_ctx *c)
+{
+	return NULL;
+}
+void sp_second_end(struct sp_ctx *c)
+{
+}
 void sp_handler_register(const struct sp_handler *h)
 {
 }
@@ -174,6 +185,10 @@ int sp_fail(struct sp_ctx *c, int err, const char *param, const char *format, ..
 int sp_qp_claim(struct sp_ctx *c, uint32_t count)
 {
 	return 0;
+}
+uint64_t sp_hash(struct sp_ctx *c, const void *bytes, size_t len)
+{
+	return ((const uint8_t *)bytes)[len - 1];
 }
 uint16_t sp_qp_worker(struct sp_ctx *c, uint32_t index)
 {

@@ -10,6 +10,7 @@ static void check_frame(const struct dut_sent *s, const struct sp_send *want, co
 {
 	const uint8_t *f = s->bytes, *l3 = f + 14, *udp = l3 + (six ? 40 : 20), *bth = udp + 8;
 	const unsigned pad = (4 - want->len % 4) % 4, above = 12 + want->ext_len + want->len + pad + 4;
+	const unsigned class = (want->traffic_class & 0xFC) | (want->flags & SP_SEND_ECT ? 2 : 0);
 	uint32_t sum = 0, crc;
 
 	CU_ASSERT_EQUAL_FATAL(s->len, 14 + (six ? 40 : 20) + 8 + above);
@@ -17,17 +18,18 @@ static void check_frame(const struct dut_sent *s, const struct sp_send *want, co
 	CU_ASSERT(!memcmp(f + 6, dut_mac, 6));
 	CU_ASSERT_EQUAL(be16(f + 12), six ? 0x86DD : 0x0800);
 	if (six) {
-		CU_ASSERT_EQUAL(l3[0] >> 4, 6);
+		CU_ASSERT_EQUAL(be16(l3), 0x6000 | class << 4);
+		CU_ASSERT_EQUAL(be16(l3 + 2), 0);
 		CU_ASSERT_EQUAL(be16(l3 + 4), 8 + above);
 		CU_ASSERT_EQUAL(l3[6], 17);
-		CU_ASSERT(l3[7] >= 64);
+		CU_ASSERT_EQUAL(l3[7], want->hop_limit ? want->hop_limit : 64);
 		CU_ASSERT(!memcmp(l3 + 8, dut_own6, 16));
 		CU_ASSERT(!memcmp(l3 + 24, dut_peer6, 16));
 	} else {
-		CU_ASSERT_EQUAL(l3[0], 0x45);
+		CU_ASSERT_EQUAL(be16(l3), 0x4500 | class);
 		CU_ASSERT_EQUAL(be16(l3 + 2), 20 + 8 + above);
 		CU_ASSERT_EQUAL(be16(l3 + 6), 0x4000); /* don't fragment */
-		CU_ASSERT_EQUAL(l3[8], 64);
+		CU_ASSERT_EQUAL(l3[8], want->hop_limit ? want->hop_limit : 64);
 		CU_ASSERT_EQUAL(l3[9], 17);
 		CU_ASSERT(!memcmp(l3 + 12, dut_own4 + 12, 4));
 		CU_ASSERT(!memcmp(l3 + 16, dut_peer4 + 12, 4));
@@ -68,7 +70,9 @@ TEST(a_frame_sent_has_the_fields_it_must_have)
 			struct sp_send s = {.dest_qp = (uint32_t)dut_random(&seed),
 					    .psn = (uint32_t)dut_random(&seed),
 					    .opcode = (uint8_t)dut_random(&seed),
-					    .flags = len % 3 ? 0 : SP_PKT_SE,
+					    .flags = (len % 3 ? 0 : SP_PKT_SE) | (len % 5 ? 0 : SP_SEND_ECT),
+					    .traffic_class = len % 4 ? 0 : (uint8_t)dut_random(&seed),
+					    .hop_limit = len % 7 ? 0 : (uint8_t)dut_random(&seed),
 					    .udp_source = len % 2 ? (uint16_t)(1000 + len) : 0,
 					    .ext = ext,
 					    .ext_len = len % (SP_EXT_MAX / 4 + 1) * 4,

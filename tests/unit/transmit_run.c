@@ -41,6 +41,15 @@ static void any_run(struct sp_send *s, unsigned n, uint64_t *seed)
 		case 3:
 			s[i].udp_source ^= 0xC001;
 			break;
+		case 4:
+			s[i].traffic_class ^= 0xB8;
+			break;
+		case 5:
+			s[i].hop_limit ^= 3;
+			break;
+		case 6:
+			s[i].flags ^= SP_SEND_ECT;
+			break;
 		}
 		s[i].psn = (uint32_t)(x >> 40);
 		s[i].ext = run_ext[i];
