@@ -198,16 +198,10 @@ struct rdma_resource {
 	uint32_t len;	  /* of the original */
 	uint32_t at, end; /* READ: bytes of the original still to send are [at, end) */
 	uint8_t kind;
-<<<<<<< HEAD
-	bool pending;	/* responses are still to be sent */
-	bool first_due; /* the next response is the first of an answer */
-	bool answered;	/* all responses have been sent: if they are pending, then to a duplicate */
-=======
 	bool pending;	 /* responses are still to be sent */
 	bool first_due;	 /* the next response is the first of an answer */
 	bool answered;	 /* all responses have been sent: if they are pending, then to a duplicate */
 	uint8_t fetched; /* ATOMIC: enum sp_rdma_fetch, an agent is to do it; 0: it is done */
->>>>>>> 5cd953a39a7ed9cbbb2eea09d02cd67cb0751b22
 };
 
 enum rdma_message { RDMA_MESSAGE_NONE, RDMA_MESSAGE_SEND, RDMA_MESSAGE_WRITE };
