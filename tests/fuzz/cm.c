@@ -381,6 +381,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(1);
 	if (++age % LIFE == 0)
 		end();
+	draw_left = 0; /* the input is the caller's again */
 	return 0;
 }
 

@@ -332,6 +332,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		world_end();
 		age = 0;
 	}
+	draw_left = 0; /* the input is the caller's again */
 	return 0;
 }
 

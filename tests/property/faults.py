@@ -53,7 +53,7 @@ FAULTS = [
      "\t\t\tif (within || seq >= rdma_op_end(op))\n\t\t\t\trdma_retry_response(c, qp);\n\t\t\treturn false;",
      "\t\t\tif (within || seq < rdma_op_end(op)) {\n\t\t\t\trdma_retry_response(c, qp);\n\t\t\t\treturn false;\n\t\t\t}"),
     ("the sequence NAK is said again and again", "respond.c",
-     "\t\tif (!in->nak_sent)\n\t\t\trdma_due(in, RDMA_NAK_PSN, in->psn);", "\t\trdma_due(in, RDMA_NAK_PSN, in->psn);"),
+     "\tif (!in->nak_sent)\n\t\trdma_due(in, RDMA_NAK_PSN, in->psn);\n\tin->nak_sent", "\trdma_due(in, RDMA_NAK_PSN, in->psn);\n\tin->nak_sent"),
     ("the end of a WRITE's range is not checked", "key.c",
      "len <= m->len - (va - m->va) ? m : NULL;", "len <= m->len ? m : NULL;"),
     ("a receive entry of a message that failed is flushed", "message.c",
@@ -63,7 +63,7 @@ FAULTS = [
     ("requests that nobody wanted to be told of are told", "request.c",
      "\tif (status || signaled)\n\t\trdma_cq_post", "\tif (status || signaled || op == SP_RDMA_WR_READ)\n\t\trdma_cq_post"),
     ("retries have no end", "retry.c",
-     "\tq->retries--;\n\trdma_go_back(c, qp);", "\trdma_go_back(c, qp);"),
+     "\tq->retries--;\n\trdma_go_back(c, qp, true);", "\trdma_go_back(c, qp, true);"),
     ("a gap within a UC message goes unnoticed", "respond.c",
      "\telse if (gap || in->message != q.form->kind)", "\telse if (in->message != q.form->kind)"),
     ("the immediate of a WRITE takes no receive entry", "message.c",
@@ -79,12 +79,24 @@ FAULTS = [
 ]
 
 
+# Instead of the kernels for each level of instructions.
+COPY = """#include <string.h>
+#include "handlers/isa/stream.h"
+static void copy(uint8_t *to, const uint8_t *from, uint32_t len)
+{
+	memcpy(to, from, len);
+}
+sp_isa_stream_fn *sp_isa_stream = copy;
+"""
 FLAGS = ["-O1", "-D_GNU_SOURCE", "-std=gnu11", "-w"]
 
 
 def model(cc, scratch):
     """What is the same for all: objects."""
-    objects = []
+    objects = [os.path.join(scratch, "copy.c.o")]
+    with open(os.path.join(scratch, "copy.c"), "w") as f:
+        f.write(COPY)
+    subprocess.run(cc + FLAGS + ["-c", f.name, "-o", objects[0]], check=True)
     for name in sorted(glob.glob(os.path.join(ROOT, "tests", "property", "rdma_model*.c"))) + \
             [os.path.join(ROOT, "tests", "lib", n) for n in ("suite.c", "main.c")]:
         if not name.endswith("rdma_model_nic.c"):
@@ -118,7 +130,7 @@ def seeded(cc, objects, scratch, fault):
 
 
 def copied(to):
-    for name in ("handlers", "handlers/wire", "handlers/rdma", "tests/property"):
+    for name in ("handlers", "handlers/wire", "handlers/isa", "handlers/reliability", "handlers/rdma", "tests/property"):
         os.makedirs(os.path.join(to, name), exist_ok=True)
         for path in glob.glob(os.path.join(ROOT, name, "*.[ch]")):
             shutil.copy(path, os.path.join(to, name))

@@ -80,8 +80,17 @@ uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 	static const struct {
 		const char *name;
 		uint64_t value;
-	} all[] = {{"qps", RM_QPS}, {"cqs", 4}, {"srqs", 2}, {"pds", 2},     {"mrs", 64},
-		   {"ahs", 2},	    {"ecn", 0}, {"cc", 0},   {"qp", NIC_QP}, {"cc-rate", 1u << 30}};
+	} all[] = {{"qps", RM_QPS},
+		   {"cqs", 4},
+		   {"srqs", 2},
+		   {"pds", 2},
+		   {"mrs", 64},
+		   {"ahs", 2},
+		   {"ecn", 0},
+		   {"cc", 0},
+		   {"qp", NIC_QP},
+		   {"cc-rate", 1u << 30},
+		   {"peer-reads", 4u << 20}};
 
 	(void)c;
 	if (!strcmp(name, "requests"))

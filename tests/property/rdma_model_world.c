@@ -320,7 +320,9 @@ void world_destroy(uint32_t qp)
 
 int world_modify(uint32_t qp, uint8_t state, bool tell)
 {
-	const struct sp_rdma_qp_attr a = {.mask = SP_RDMA_QP_STATE, .state = state, .draining = tell};
+	const struct sp_rdma_qp_attr a = {.mask = SP_RDMA_QP_STATE | (state == SP_RDMA_SQD ? SP_RDMA_QP_SQD_NOTIFY : 0),
+					  .state = state,
+					  .sqd_notify = tell};
 	const int r = nic_control(SP_RDMA_QP_MODIFY, NIC_QP + qp, &a, sizeof(a), NULL, 0);
 
 	if (r)

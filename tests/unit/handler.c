@@ -166,7 +166,7 @@ TEST(one_linked_in_for_another_abi_or_size_is_refused_by_name)
 	CU_ASSERT_PTR_NULL(sp_handler_find("linked-abi"));
 	CU_ASSERT_PTR_NULL(sp_handler_find("linked-size"));
 	CU_ASSERT_EQUAL(sp_handler_missing("linked-abi", "handler", &error), -EINVAL);
-	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 5, this NIC has 4"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 6, this NIC has 5"));
 	CU_ASSERT_STRING_EQUAL(error.key, "handler");
 	CU_ASSERT_EQUAL(sp_handler_missing("linked-size", "companion", &error), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-size has a struct sp_handler of "));
