@@ -35,7 +35,7 @@ BRIEF = "--rounds", "1", "--seconds", "0.004"
 PUTS = ["rvma-receive-%d-%d" % (size, boxes) for size in (64, 4096) for boxes in (1, 1000, 1000000)] + [
     "rvma-place-4096-8M", "rvma-place-4096-64M"]
 RDMA = [*("rdma-%s-%s" % (op, size) for size in ("64", "4096", "64K", "1M") for op in ("write", "send")), "rdma-write-4096-64M",
-        *("rdma-qps-%d" % qps for qps in (100, 10000, 100000))]
+        *("rdma-many-%d" % qps for qps in (100, 10000, 100000))]
 LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
 
 
