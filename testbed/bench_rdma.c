@@ -469,7 +469,7 @@ OPEN(qps_100000, .size = 64, .memory = 256 << 10, .qps = 100000)
 		     open_send_##size, COPY, run_copy, .other = {{BARE, run_bare}})
 
 #define QPS(count)                                                                                                     \
-	CASE("qps-" #count, "as rdma-write-64, to " #count " QPs in no order", open_qps_##count, BARE, run_bare, )
+	CASE("many-" #count, "as rdma-write-64, to " #count " QPs in no order", open_qps_##count, BARE, run_bare, )
 
 const struct bench_case bench_rdma[] = {
 	CASE("write-64", "RC WRITEs of 64 bytes into 256 KiB", open_write_64, "dpdk-testpmd, rxonly", run_rxonly,
