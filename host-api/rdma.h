@@ -162,8 +162,8 @@ struct sp_rdma_recv_wr {
 	unsigned sges;
 };
 /* Post a list. At the first one that cannot be posted they stop: *bad (may be NULL) is it, and those before are posted.
- * -EAGAIN: the queue is full. -EMSGSIZE: too many SGEs, or too much inline data. -EOPNOTSUPP: not an operation of this
- * type of QP. */
+ * -EAGAIN: the queue is full; of an SRQ also while a worker of the NIC still copies the entry that was there before
+ * (try again). -EMSGSIZE: too many SGEs, or too much inline data. -EOPNOTSUPP: not an operation of this type of QP. */
 int sp_rdma_post_send(struct sp_rdma_pair *qp, const struct sp_rdma_send_wr *wr, const struct sp_rdma_send_wr **bad);
 int sp_rdma_post_recv(struct sp_rdma_pair *qp, const struct sp_rdma_recv_wr *wr, const struct sp_rdma_recv_wr **bad);
 int sp_rdma_post_srq_recv(struct sp_rdma_srq *srq, const struct sp_rdma_recv_wr *wr,

@@ -136,7 +136,7 @@ static void lie_context(const char *text, size_t bytes, uint64_t settings)
 #define RDMA                                                                                                           \
 	"verbs\0rdma\0qp\0"                                                                                            \
 	"any\0qps\0"                                                                                                   \
-	"8\0cqs\0"                                                                                                     \
+	"4\0cqs\0"                                                                                                     \
 	"8\0srqs\0"                                                                                                    \
 	"8\0pds\0"                                                                                                     \
 	"8\0mrs\0"                                                                                                     \
@@ -270,6 +270,7 @@ static void right_control(struct sp_attach_request *r)
 		[SP_RDMA_MR_REG] = offsetof(struct sp_rdma_mr_reg, segment) + offsetof(struct sp_rdma_segment, mem),
 		[SP_RDMA_CQ_CREATE] = offsetof(struct sp_rdma_cq_create, mem),
 		[SP_RDMA_SRQ_CREATE] = offsetof(struct sp_rdma_srq_create, mem),
+		[SP_RDMA_AGENT] = offsetof(struct sp_rdma_agent, mem),
 		[SP_RDMA_QP_CREATE] = offsetof(struct sp_rdma_qp_create, mem),
 	};
 	const bool service = r->arg[0] >> 32 & 1;
@@ -294,9 +295,11 @@ static bool request(const uint8_t *data, size_t size, bool right)
 	static uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES + 100];
 	const struct sp_attach_reply *answer = (const void *)liar.message;
 	struct sp_attach_request *r = (void *)bytes;
+	unsigned again = 1000;
 	bool lives = true;
 	int fd;
 
+	verb = cm = 0;
 	memset(bytes, 0, sizeof(*r));
 	memcpy(bytes, data, size);
 	if (right) {
@@ -315,10 +318,12 @@ static bool request(const uint8_t *data, size_t size, bool right)
 		if (r->op == SP_ATTACH_CONTROL)
 			right_control(r);
 	}
-	if (!size || send(liar.fd, bytes, size, MSG_NOSIGNAL) < 0)
-		return size == 0;
-	if (!reply(&fd))
-		return false;
+	do { /* -EAGAIN: workers or ports still use it */
+		if (!size || send(liar.fd, bytes, size, MSG_NOSIGNAL) < 0)
+			return size == 0;
+		if (!reply(&fd))
+			return false;
+	} while (verb && answer->status == -EAGAIN && again-- && !usleep(1000));
 	if (fd >= 0 && !answer->status &&
 	    (answer->op <= SP_ATTACH_MR_ALLOC || answer->op == SP_ATTACH_OPEN || answer->op == SP_ATTACH_CAPTURE))
 		lives = seal(fd, r->arg[3]);
@@ -471,9 +476,10 @@ static void seed_verbs(void)
 				    .retry_cnt = 7,
 				    .rnr_retry = 7,
 				    .min_rnr_timer = 12};
+	const struct sp_rdma_agent agent = {.mem = 1, .log = SP_RDMA_AGENT_LOG_MIN};
 	const struct sp_rdma_id one = {1}, first = {0};
-	const struct sp_cm_create id = {.kind = SP_CM_CONNECTED, .port_space = 0x0106};
-	const struct sp_cm_listen listen = {.backlog = 4, .port = 4000};
+	const struct sp_cm_create id = {.port_space = 0x0106};
+	const struct sp_cm_listen listen = {.backlog = 4};
 
 	seed_control(SP_RDMA_QUERY, false, false, NULL, 0);
 	seed_control(SP_RDMA_PD_CREATE, false, false, NULL, 0);
@@ -482,6 +488,7 @@ static void seed_verbs(void)
 	seed_control(SP_RDMA_SRQ_CREATE, false, false, &srq, sizeof(srq));
 	seed_control(SP_RDMA_SRQ_LIMIT, false, false, &limit, sizeof(limit));
 	seed_control(SP_RDMA_AH_CREATE, false, false, &ah, sizeof(ah));
+	seed_control(SP_RDMA_AGENT, false, false, &agent, sizeof(agent));
 	seed_control(SP_RDMA_QP_CREATE, false, false, &create, sizeof(create));
 	seed_control(SP_RDMA_QP_MODIFY, true, false, &a, sizeof(a));
 	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN |
@@ -504,7 +511,6 @@ static void seed_verbs(void)
 	seed_control(SP_CM_LISTEN, false, true, &listen, sizeof(listen));
 	seed_control(SP_CM_TAKE, false, true, NULL, 0);
 	seed_control(SP_CM_DESTROY, false, true, &first, sizeof(first));
-	/* Once workers and ports have let go of it. */
 	seed_control(SP_RDMA_MR_DEREG, false, false, &first, sizeof(first));
 	seed_control(SP_RDMA_PD_DESTROY, false, false, &one, sizeof(one));
 }

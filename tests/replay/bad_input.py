@@ -119,7 +119,9 @@ one_rule("a RoCE packet for another address", "wrong-destination",
          lambda: [SDR.write(0, 0, PAYLOAD, dst="192.0.2.9"), SDR.write(0, 0, PAYLOAD, v6=True, dst="2001:db8::9")])
 one_rule("what no context takes", "no-match",
          lambda: [p.ethernet(p.ipv4(p.udp(b"hello", dport=9)), 0x0800), p.ethernet(p.ipv4(b"\0" * 20, proto=6), 0x0800),
-                  p.ethernet(p.ipv4(p.udp(b"hello"), fragment=0x2000), 0x0800), p.ethernet(b"\0" * 40, 0x88CC)])
+                  p.ethernet(p.ipv4(p.udp(b"hello", dport=9), fragment=0x2000), 0x0800), p.ethernet(b"\0" * 40, 0x88CC)])
+one_rule("the first fragment of a RoCE packet", "roce-fragment",
+         lambda: [p.ethernet(p.ipv4(p.udp(b"hello"), fragment=0x2000), 0x0800)])
 
 # ---- SDR -------------------------------------------------------------------------------------------------------------------
 one_rule("another opcode than UC RDMA WRITE Only with Immediate", "bad-opcode",

@@ -57,7 +57,12 @@ static int receive(struct side *s, uint64_t entry)
 	const struct sp_rdma_sge sge = {(uintptr_t)s->in + entry * SIZE, SIZE, s->mr->lkey};
 	const struct sp_rdma_recv_wr wr = {.wr_id = entry, .sge = &sge, .sges = 1};
 
-	return sp_rdma_post_srq_recv(s->srq, &wr, NULL);
+	int rc;
+
+	/* A worker that was stopped while it copies an entry holds up the one that comes to the same place. */
+	for (unsigned again = 0; (rc = sp_rdma_post_srq_recv(s->srq, &wr, NULL)) == -EAGAIN && again < 100000; again++)
+		sched_yield();
+	return rc;
 }
 
 static void open_side(unsigned e)

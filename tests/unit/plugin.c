@@ -127,7 +127,7 @@ static void refused_at(const char *path, int result, const char *words, int line
 #define REFUSED(path, result, words) refused_at(path, result, words, __LINE__)
 
 TEST_CALL(another_abi_is_refused_by_name,
-	  REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 99, this NIC has 4"))
+	  REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 99, this NIC has 5"))
 
 TEST(another_size_is_refused_by_name)
 {

@@ -19,7 +19,7 @@ TEST(a_reload_that_fails_leaves_the_old_handler_running)
 	live_orders.attach = 0;
 	REFUSED("live", live_built("needs"), -EINVAL, "context c0: ");
 	REFUSED("live", live_built("renamed"), -ENOENT, "handler live, which is not in the new file");
-	REFUSED("live", PLUGINS "/plugin-abi.so", -EINVAL, "was built for ABI 99, this NIC has 4");
+	REFUSED("live", PLUGINS "/plugin-abi.so", -EINVAL, "was built for ABI 99, this NIC has 5");
 	REFUSED("live", "/dev/null", -EINVAL, "is no regular file");
 	REFUSED("live", "/nowhere/at/all.so", -ENOENT, "No such file");
 	REFUSED("count", NULL, -EINVAL, "handler count is built in");
