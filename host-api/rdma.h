@@ -224,11 +224,11 @@ struct sp_rdma_link {
 	uint16_t port;		  /* connect */
 	uint16_t private_len;
 	const void *private_data;
-	uint32_t path_mtu;			     /* bytes, 256 to 4096; default 1024; accept: the peer's */
-	unsigned access;			     /* of the QP: remote rights; default all */
-	uint32_t qkey;				     /* UD; default 0x11111111 */
-	uint8_t reads;				     /* READ and ATOMIC at once, each way; default SP_RDMA_READS */
-	uint8_t timeout;			     /* of an acknowledgement, IBTA's code; default 14, 67 ms */
+	uint32_t path_mtu; /* bytes, 256 to 4096; default 1024; accept: the peer's */
+	unsigned access;   /* of the QP: remote rights; default all */
+	uint32_t qkey;	   /* UD; default 0x11111111 */
+	uint8_t reads;	   /* READ and ATOMIC at once, each way; default SP_RDMA_READS */
+	uint8_t timeout;   /* of an acknowledgement, IBTA's code; default 14, 67 ms; accept: what the peer asks for */
 	uint8_t retry_cnt, rnr_retry, min_rnr_timer; /* default 7, 7, 12; a count of 0 cannot be said */
 	bool selective; /* selective repeat, if the peer offers it too, and both NICs allow it (docs/rdma.md) */
 };

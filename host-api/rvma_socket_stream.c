@@ -240,7 +240,8 @@ void rvma_stream_sent(struct rvma_stream *st, uint8_t type, int rc)
 	if (rc && type == SP_RVMA_RECORD_CONNECT &&
 	    (rc == -ENOENT || rc == -EACCES || rc == -ESHUTDOWN || rc == -EMSGSIZE))
 		rvma_stream_fail(st, -ECONNREFUSED, false);
-	else if (rc && type != SP_RVMA_RECORD_RESET)
+	else if (rc && type != SP_RVMA_RECORD_RESET && !(type == SP_RVMA_RECORD_WINDOW && st->end_known))
+		/* A peer that has sent its END needs no window: it may have taken ours, too, and be gone. */
 		rvma_stream_fail(st, rc == -ETIMEDOUT || rc == -EHOSTUNREACH ? rc : -ECONNRESET, rc == -ETIMEDOUT);
 	s->starved |= st->wants_room;
 	rvma_stream_release(st);

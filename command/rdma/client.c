@@ -103,8 +103,10 @@ static int session(struct rdma_ends *e)
 				     .mtu = (uint16_t)a->mtu};
 	if (getrandom(&e->how.session, sizeof(e->how.session), 0) != sizeof(e->how.session))
 		return rdma_fail(a, "no random numbers");
-	e->link = (struct sp_rdma_link){
-		.port = (uint16_t)a->port, .path_mtu = (uint32_t)a->mtu, .selective = a->selective};
+	e->link = (struct sp_rdma_link){.port = (uint16_t)a->port,
+					.path_mtu = (uint32_t)a->mtu,
+					.timeout = (uint8_t)a->qp_timeout,
+					.selective = a->selective};
 	memcpy(e->link.to, a->to, sizeof(e->link.to));
 	memcpy(e->link.from, a->from, sizeof(e->link.from));
 	return 0;

@@ -22,7 +22,7 @@ struct rdma_asked {
 	bool client, has_from;
 	uint8_t to[16], from[16];
 	uint64_t op, type; /* type: 0 rc, 1 uc, 2 ud */
-	uint64_t size, iterations, duration, interval, port, queues, depth, mtu, timeout;
+	uint64_t size, iterations, duration, interval, port, queues, depth, mtu, qp_timeout, timeout;
 	bool all, verify, json, events, keep, selective, agent;
 };
 

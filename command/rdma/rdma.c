@@ -67,6 +67,8 @@ static const struct option_row client_rows[] = {
 	 .most = RDMA_DEPTH_MOST, .modes = 2},
 	{"mtu", 'm', OPTION_NUMBER, "BYTES", "path MTU: 256, 512, 1024, 2048 or 4096 (1024)", AT(mtu), .least = 256,
 	 .most = 4096, .modes = 2},
+	{"qp-timeout", 'u', OPTION_NUMBER, "N", "rc: both ends wait 4.096 us * 2^N for an acknowledgement (14)",
+	 AT(qp_timeout), .least = 1, .most = 31, .modes = 2},
 	{"timeout", 0, OPTION_NUMBER, "S", "give up connecting after S seconds (20)", AT(timeout), .least = 1,
 	 .most = 3600, .modes = 2},
 	{"verify", 0, OPTION_FLAG, NULL, "check the bytes of all messages", AT(verify), .modes = 2},
@@ -148,8 +150,13 @@ static int arguments(struct rdma_asked *a, int argc, char **argv)
 
 int command_rdma(int argc, char **argv)
 {
-	struct rdma_asked a = {
-		.port = RDMA_PORT, .queues = 1, .depth = 128, .mtu = 1024, .timeout = 20, .interval = SP_SEC};
+	struct rdma_asked a = {.port = RDMA_PORT,
+			       .queues = 1,
+			       .depth = 128,
+			       .mtu = 1024,
+			       .qp_timeout = 14,
+			       .timeout = 20,
+			       .interval = SP_SEC};
 	const int status = arguments(&a, argc, argv);
 
 	if (status != OPTIONS_GO_ON)

@@ -54,10 +54,10 @@ def used():
     return children.ru_utime + children.ru_stime
 
 
-def run(runner, config, capture, *options, plugin=DEEDS):
+def run(runner, config, capture, *options, plugin=DEEDS, limit=LIMIT):
     """Exit status, words, seconds of processor time (what else the machine does must not count), output; a crash leaves no core
     behind."""
-    arguments = [runner.spindle, "replay", "-c", runner.write("nic.ini", config), "--plugin", plugin, "--call-limit", LIMIT,
+    arguments = [runner.spindle, "replay", "-c", runner.write("nic.ini", config), "--plugin", plugin, "--call-limit", limit,
                  *options, pk.write_capture(runner.path("in.pcap"), capture)]
     start = used()
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=120,
@@ -133,7 +133,8 @@ def crashes(runner):
                                ("abort", signal.SIGABRT, "abort()"),
                                ("exit", -1, "called exit()")):
         sent = runner.path("sent-%s.pcap" % deed)
-        status, words, _, out = run(runner, NIC + context("x", deed, 1000), frames(1000, 3), "-w", sent, "--trace")
+        # A stack is long, and its pages come one by one.
+        status, words, _, out = run(runner, NIC + context("x", deed, 1000), frames(1000, 3), "-w", sent, "--trace", limit="10s")
         expect(words, "context x, handler wrong, payload, packet 2: ", what)
         assert status == -number or (sanitized(words) and status > 0), "%s: status %d" % (deed, status)
         check_capture(sent, 1)

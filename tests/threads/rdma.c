@@ -116,7 +116,7 @@ static int connect_to(struct sp_rdma_pair *qp, uint8_t host, uint32_t peer)
 				    .max_rd_atomic = 1,
 				    .max_dest_rd_atomic = 1,
 				    .min_rnr_timer = 1,
-				    .timeout = 14,
+				    .timeout = 20, /* 4 s: no frame is lost, a busy machine must not look like it */
 				    .retry_cnt = 7,
 				    .rnr_retry = 7};
 	int rc;

@@ -229,7 +229,7 @@ TEST(no_packet_is_lost_and_none_runs_on_unloaded_code)
 	       "average, at most %" PRIu64 "\n",
 	       sum.reloads, sum.across, sum.failed, sum.busy, made, busy,
 	       sum.reloads ? (double)sum.gap / (double)sum.reloads : 0, sum.most);
-	CU_ASSERT(sum.reloads >= 20);
+	CU_ASSERT(sum.reloads >= 5);
 	CU_ASSERT(sum.across > 0);
 	CU_ASSERT(sum.failed > 0);
 	CU_ASSERT(kinds['t'] && kinds['i'] && kinds['w'] && kinds['m'] && kinds['M']);
