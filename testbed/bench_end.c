@@ -15,6 +15,7 @@
 
 #include <rte_pause.h>
 
+#include "../host-api/rdma.h"
 #include "../host-api/sdr.h"
 #include "bench_children.h"
 #include "bench_memory.h"
@@ -43,6 +44,14 @@ struct way {
 	struct sdr_recv *recv[WINDOW];
 	struct sdr_send *send[WINDOW];
 	uint64_t posted, received, completed, sent, reaped;
+	/* write: the peer writes into the first cell of mr; what we write is in the second one */
+	struct sp_rdma *rdma;
+	struct sp_rdma_pd *pd;
+	struct sp_rdma_cq *cq;
+	struct sp_rdma_pair *pair;
+	struct sp_rdma_mr *region;
+	uint64_t remote;
+	uint32_t rkey;
 };
 
 static int __attribute__((format(printf, 1, 2))) fail(const char *format, ...)
@@ -275,6 +284,142 @@ static void nic_close(struct way *w)
 		sp_dev_close(w->dev);
 }
 
+/* ---- RDMA WRITEs, and a look at the memory that they go to ---- */
+struct write_end {
+	uint8_t ip[16];
+	uint32_t qp, rkey;
+	uint64_t va;
+};
+
+static int write_connect(struct way *w, const struct write_end *to)
+{
+	struct sp_rdma_qp_attr a = {.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_PKEY | SP_RDMA_QP_PORT | SP_RDMA_QP_ACCESS,
+				    .state = SP_RDMA_INIT,
+				    .access = SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE,
+				    .dest_qp = to->qp,
+				    .path_mtu = 1024,
+				    .max_rd_atomic = 1,
+				    .max_dest_rd_atomic = 1,
+				    .min_rnr_timer = 12,
+				    .timeout = 18,
+				    .retry_cnt = 7,
+				    .rnr_retry = 7};
+	int r = sp_rdma_qp_modify(w->pair, &a);
+
+	memcpy(a.ip, to->ip, sizeof(a.ip));
+	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN |
+		 SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR;
+	a.state = SP_RDMA_RTR;
+	if (!r)
+		r = sp_rdma_qp_modify(w->pair, &a);
+	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_SQ_PSN | SP_RDMA_QP_TIMEOUT | SP_RDMA_QP_RETRY_CNT |
+		 SP_RDMA_QP_RNR_RETRY | SP_RDMA_QP_MAX_RD;
+	a.state = SP_RDMA_RTS;
+	return r ? r : sp_rdma_qp_modify(w->pair, &a);
+}
+
+static int write_open(struct way *w, const char *target)
+{
+	const struct sp_rdma_attr attr = {.qps = 1, .cqs = 1, .mrs = 8};
+	struct sp_rdma_qp_init init = {.type = SP_RDMA_RC, .send_wr = 2 * WINDOW, .recv_wr = 1, .inlined = 8};
+	struct sp_error error = {.text = ""};
+	struct write_end own, other;
+	int r = sp_attach(target, &w->dev);
+
+	if (!r)
+		r = sp_mr_alloc(w->dev, 2 * STRIDE, &w->mr);
+	if (!r)
+		r = sp_rdma_open(w->dev, &attr, &w->rdma, &error);
+	if (*error.text)
+		fail("%s", error.text);
+	if (!r)
+		r = sp_rdma_pd_alloc(w->rdma, &w->pd);
+	if (!r)
+		r = sp_rdma_cq_create(w->rdma, 2 * WINDOW, false, NULL, &w->cq);
+	init.send_cq = init.recv_cq = w->cq;
+	if (!r)
+		r = sp_rdma_qp_create(w->pd, &init, &w->pair);
+	if (!r)
+		r = sp_rdma_mr_reg(w->pd, w->mr, 0, 2 * STRIDE, SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE, &w->region);
+	if (!r)
+		r = sp_dev_address(w->dev, AF_INET, own.ip);
+	if (r)
+		return r;
+	*cell(w, 0) = UINT64_MAX; /* no question, and no answer */
+	own.qp = sp_rdma_qp_number(w->pair);
+	own.rkey = w->region->rkey;
+	own.va = w->region->va;
+	if (send(BENCH_LINK, &own, sizeof(own), MSG_NOSIGNAL) != sizeof(own) ||
+	    recv(BENCH_LINK, &other, sizeof(other), 0) != sizeof(other))
+		return -EPIPE;
+	w->remote = other.va;
+	w->rkey = other.rkey;
+	r = write_connect(w, &other);
+	/* The other end has a QP that takes packets before we send some. */
+	if (!r && (send(BENCH_LINK, "", 1, MSG_NOSIGNAL) != 1 || recv(BENCH_LINK, &other, 1, 0) != 1))
+		r = -EPIPE;
+	return r;
+}
+
+static int write_tidy(struct way *w)
+{
+	struct sp_rdma_wc wc[WINDOW];
+	const int n = w->sent - w->reaped < WINDOW ? 0 : sp_rdma_poll_cq(w->cq, wc, WINDOW);
+
+	for (int i = 0; i < n; i++) {
+		if (wc[i].status != SP_RDMA_OK)
+			return -EIO;
+		w->reaped++;
+	}
+	return n < 0 ? n : 0;
+}
+
+static int write_put(struct way *w, uint64_t value)
+{
+	const struct sp_rdma_sge sge = {(uintptr_t)cell(w, 1), 8, w->region->lkey};
+	const struct sp_rdma_send_wr wr = {.op = SP_RDMA_WR_WRITE,
+					   .flags = SP_RDMA_SIGNALED | SP_RDMA_INLINED,
+					   .sge = &sge,
+					   .sges = 1,
+					   .remote = w->remote,
+					   .rkey = w->rkey};
+	const uint64_t begin = now_ns();
+	unsigned looks = 0;
+	int r;
+
+	*cell(w, 1) = value;
+	while ((r = sp_rdma_post_send(w->pair, &wr, NULL)) == -EAGAIN) {
+		r = write_tidy(w);
+		if (!r)
+			r = pause_poll(w, &looks, begin);
+		if (r)
+			return r;
+	}
+	w->sent += !r;
+	return r ? r : write_tidy(w);
+}
+
+static int write_get(struct way *w, uint64_t *value)
+{
+	const uint64_t begin = now_ns(), before = w->received ? w->completed : UINT64_MAX;
+	unsigned looks = 0;
+	int r = 0;
+
+	while (!r && (*value = __atomic_load_n(cell(w, 0), __ATOMIC_ACQUIRE)) == before)
+		r = pause_poll(w, &looks, begin);
+	w->received++;
+	w->completed = *value; /* the value before the next one */
+	return r;
+}
+
+static void write_close(struct way *w)
+{
+	if (w->rdma)
+		sp_rdma_close(w->rdma);
+	if (w->dev)
+		sp_dev_close(w->dev);
+}
+
 /* ---- ping-pong ---- */
 static int by_value(const void *a, const void *b)
 {
@@ -342,6 +487,8 @@ static int latency(const char *kind, const char *role, const char *wait, const c
 
 	if (!strcmp(kind, "nic"))
 		w = (struct way){.open = nic_open, .put = nic_put, .get = nic_get, .close = nic_close};
+	else if (!strcmp(kind, "write"))
+		w = (struct way){.open = write_open, .put = write_put, .get = write_get, .close = write_close};
 	else
 		w = (struct way){.open = strcmp(kind, "udp") ? unix_open : udp_open,
 				 .put = socket_put,

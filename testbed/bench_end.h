@@ -4,11 +4,11 @@
 #ifndef TESTBED_BENCH_END_H
 #define TESTBED_BENCH_END_H
 
-/* KIND ROLE WAIT SECONDS TARGET. KIND: nic (8-byte SDR messages, TARGET a NIC's name), unix (over BENCH_LINK itself),
- * udp (loopback); ROLE: ping or pong; WAIT: poll, yield (poll, and let others run between two looks) or sleep. Or tcp,
- * ROLE: send or recv, WAIT: the receiver's address, TARGET: the file. The first role prints "MEDIAN P99" (ns, half a
- * round trip), or seconds. Or memory WHAT, see bench_memory.h: prints bytes.
- * Returns the exit status. */
+/* KIND ROLE WAIT SECONDS TARGET. KIND: nic (8-byte SDR messages, TARGET a NIC's name), write (RDMA WRITEs, as nic; it
+ * cannot sleep), unix (over BENCH_LINK itself), udp (loopback); ROLE: ping or pong; WAIT: poll, yield (poll, and let
+ * others run between two looks) or sleep. Or tcp, ROLE: send or recv, WAIT: the receiver's address, TARGET: the file.
+ * The first role prints "MEDIAN P99" (ns, half a round trip), or seconds. Or memory WHAT, see bench_memory.h: prints
+ * bytes. Returns the exit status. */
 int bench_end(int argc, char **argv);
 
 #endif

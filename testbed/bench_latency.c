@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From application to application and back: two processes send a message of 8 bytes to and fro, attached to one NIC, or
- * to two that a vhost-user link joins; beside the same over a Unix socket and over UDP.
+ * to two that a vhost-user link joins; by SDR or RDMA WRITE; beside the same over a Unix socket and over UDP.
  *
  * NICs and processes start anew for every round. So no NIC polls while another side is measured, and the random
  * placement of one start (in caches, in memory) does not decide the result.
@@ -84,9 +84,9 @@ static int pair(struct latency *l, const char *kind, const char *wait, const cha
 	return r;
 }
 
-static int run_nics(void *state, double seconds, struct bench_round *round, struct bench_why *why)
+static int run_kind(struct latency *l, const char *kind, double seconds, struct bench_round *round,
+		    struct bench_why *why)
 {
-	struct latency *l = state;
 	const bool two = l->shape.two;
 	char port[2][128];
 	int r;
@@ -97,13 +97,23 @@ static int run_nics(void *state, double seconds, struct bench_round *round, stru
 	if (!r && two)
 		r = bench_nic_start(&l->house, 1, port[1], -1, why);
 	if (!r)
-		r = pair(l, "nic",
+		r = pair(l, kind,
 			 l->shape.sleep			? "sleep"
 			 : bench_cpus() < (two ? 4 : 3) ? "yield"
 							: "poll",
 			 two ? "right" : "left", seconds, round, why);
 	bench_nics_stop(&l->house);
 	return r;
+}
+
+static int run_nics(void *state, double seconds, struct bench_round *round, struct bench_why *why)
+{
+	return run_kind(state, "nic", seconds, round, why);
+}
+
+static int run_write(void *state, double seconds, struct bench_round *round, struct bench_why *why)
+{
+	return run_kind(state, "write", seconds, round, why);
 }
 
 static const char *socket_wait(const struct latency *l)
@@ -139,6 +149,13 @@ OPEN(vhost_sleeping, true, true)
 		.run_baseline = run_unix, .other = {{"UDP loopback", run_udp}}, .close = close_latency                 \
 	}
 
+#define WRITE(text, open_case, polling, about)                                                                         \
+	{                                                                                                              \
+		.name = "latency-write-" text, .help = about, .unit = "ns", .less = true, .threads = polling,          \
+		.baseline = "sdr, the same", .open = open_case, .run = run_write, .run_baseline = run_nics,            \
+		.other = {{"Unix socket (SOCK_SEQPACKET)", run_unix}}, .close = close_latency                          \
+	}
+
 const struct bench_case bench_latency[] = {
 	LATENCY("nic-polling", open_nic_polling, 3,
 		"8 bytes between two programs on one NIC, half a round trip; polling"),
@@ -146,5 +163,8 @@ const struct bench_case bench_latency[] = {
 	LATENCY("vhost-polling", open_vhost_polling, 4,
 		"8 bytes between two programs on two NICs joined by vhost-user, half a round trip; polling"),
 	LATENCY("vhost-sleeping", open_vhost_sleeping, 2, "the same; the programs sleep until something comes"),
+	WRITE("nic", open_nic_polling, 3,
+	      "RDMA WRITEs of 8 bytes between two programs on one NIC, half a round trip; polling the memory"),
+	WRITE("vhost", open_vhost_polling, 4, "the same between two NICs joined by vhost-user"),
 	{.name = NULL},
 };
