@@ -36,7 +36,8 @@ PUTS = ["rvma-receive-%d-%d" % (size, boxes) for size in (64, 4096) for boxes in
     "rvma-place-4096-8M", "rvma-place-4096-64M"]
 RDMA = [*("rdma-%s-%s" % (op, size) for size in ("64", "4096", "64K", "1M") for op in ("write", "send")), "rdma-write-4096-64M",
         *("rdma-many-%d" % qps for qps in (100, 10000, 100000))]
-LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
+LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping",
+           "latency-write-nic", "latency-write-vhost"]
 
 
 class Bench:
@@ -305,13 +306,14 @@ def whatever_else_the_machine_does_is_told():
 
 @rule
 def latency_is_measured_on_one_nic_and_on_two_polling_and_sleeping():
-    with Bench(*BRIEF, "--filter", "latency-nic,latency-vhost", "--json") as b:
+    with Bench(*BRIEF, "--filter", "latency-nic,latency-vhost,latency-write", "--json") as b:
         cases = b.figures()
         assert [c["name"] for c in cases] == LATENCY
         for case in cases:
             sane(case, "ns")
             assert case["p99"] >= case["value"] and case["baseline_p99"] >= case["baseline_value"], case
-            assert [o["name"] for o in case["others"]] == ["UDP loopback"] and case["others"][0]["skipped"] is None, case
+            other = "Unix socket (SOCK_SEQPACKET)" if "write" in case["name"] else "UDP loopback"
+            assert [o["name"] for o in case["others"]] == [other] and case["others"][0]["skipped"] is None, case
             assert case["oversubscribed"] == (case["threads"] > len(os.sched_getaffinity(0))), case
         b.nothing_left()
 
