@@ -18,6 +18,7 @@
 #include "../host-api/rdma.h"
 #include "../host-api/sdr.h"
 #include "bench_children.h"
+#include "bench_connect.h"
 #include "bench_memory.h"
 
 #define WARM	 200	       /* round trips that are not measured */
@@ -291,33 +292,6 @@ struct write_end {
 	uint64_t va;
 };
 
-static int write_connect(struct way *w, const struct write_end *to)
-{
-	struct sp_rdma_qp_attr a = {.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_PKEY | SP_RDMA_QP_PORT | SP_RDMA_QP_ACCESS,
-				    .state = SP_RDMA_INIT,
-				    .access = SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE,
-				    .dest_qp = to->qp,
-				    .path_mtu = 1024,
-				    .max_rd_atomic = 1,
-				    .max_dest_rd_atomic = 1,
-				    .min_rnr_timer = 12,
-				    .timeout = 18,
-				    .retry_cnt = 7,
-				    .rnr_retry = 7};
-	int r = sp_rdma_qp_modify(w->pair, &a);
-
-	memcpy(a.ip, to->ip, sizeof(a.ip));
-	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN |
-		 SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR;
-	a.state = SP_RDMA_RTR;
-	if (!r)
-		r = sp_rdma_qp_modify(w->pair, &a);
-	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_SQ_PSN | SP_RDMA_QP_TIMEOUT | SP_RDMA_QP_RETRY_CNT |
-		 SP_RDMA_QP_RNR_RETRY | SP_RDMA_QP_MAX_RD;
-	a.state = SP_RDMA_RTS;
-	return r ? r : sp_rdma_qp_modify(w->pair, &a);
-}
-
 static int write_open(struct way *w, const char *target)
 {
 	const struct sp_rdma_attr attr = {.qps = 1, .cqs = 1, .mrs = 8};
@@ -354,7 +328,7 @@ static int write_open(struct way *w, const char *target)
 		return -EPIPE;
 	w->remote = other.va;
 	w->rkey = other.rkey;
-	r = write_connect(w, &other);
+	r = bench_connect(w->pair, other.ip, other.qp, 1024);
 	/* The other end has a QP that takes packets before we send some. */
 	if (!r && (send(BENCH_LINK, "", 1, MSG_NOSIGNAL) != 1 || recv(BENCH_LINK, &other, 1, 0) != 1))
 		r = -EPIPE;

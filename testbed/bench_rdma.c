@@ -23,6 +23,7 @@
 #include "../host-api/rdma.h"
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
+#include "bench_connect.h"
 #include "bench_frame.h"
 #include "bench_port.h"
 #include "bench_sdr.h"
@@ -178,23 +179,6 @@ static inline void step(struct bench *b)
 			b->failed = true;
 }
 
-static int connect_qp(struct sp_rdma_pair *qp)
-{
-	struct sp_rdma_qp_attr a = {.ip = {[10] = 0xFF, 0xFF, 192, 0, 2, 2},
-				    .dest_qp = PEER,
-				    .path_mtu = MTU,
-				    .access = SP_RDMA_REMOTE_WRITE};
-	int r;
-
-	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_PKEY | SP_RDMA_QP_PORT | SP_RDMA_QP_ACCESS;
-	a.state = SP_RDMA_INIT;
-	r = sp_rdma_qp_modify(qp, &a);
-	a.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN |
-		 SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR;
-	a.state = SP_RDMA_RTR;
-	return r ? r : sp_rdma_qp_modify(qp, &a);
-}
-
 static int open_group(struct bench *b, unsigned index, struct bench_why *why)
 {
 	static const char *const name[GROUPS] = {"bench", "bench-more"};
@@ -221,6 +205,7 @@ static int open_group(struct bench *b, unsigned index, struct bench_why *why)
 
 static int open_target(struct bench *b, uint32_t index)
 {
+	static const uint8_t peer[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, 2};
 	const struct group *g = &b->group[index / GROUP];
 	const uint32_t queue = b->qps == 1 ? RECEIVES : 1;
 	const struct sp_rdma_qp_init init = {
@@ -232,7 +217,7 @@ static int open_target(struct bench *b, uint32_t index)
 		return r;
 	t->number = sp_rdma_qp_number(t->qp);
 	t->rkey = g->region->rkey;
-	return connect_qp(t->qp);
+	return bench_connect(t->qp, peer, PEER, MTU);
 }
 
 static int open_contexts(struct bench *b, struct bench_why *why)

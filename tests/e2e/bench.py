@@ -36,6 +36,7 @@ PUTS = ["rvma-receive-%d-%d" % (size, boxes) for size in (64, 4096) for boxes in
     "rvma-place-4096-8M", "rvma-place-4096-64M"]
 RDMA = [*("rdma-%s-%s" % (op, size) for size in ("64", "4096", "64K", "1M") for op in ("write", "send")), "rdma-write-4096-64M",
         *("rdma-many-%d" % qps for qps in (100, 10000, 100000))]
+REQUESTER = ["rdma-requester-" + size for size in ("64", "4096", "64K", "1M")]
 LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping",
            "latency-write-nic", "latency-write-vhost"]
 
@@ -135,7 +136,7 @@ def programs(*names):
 def list_names_every_case_and_what_it_is_compared_with():
     with Bench("--list") as b:
         out = b.end()
-        for word in LATENCY + RVMA + PUTS + RDMA + CODES + SDR + ENGINE + list(VIRTUAL) + MEMORY + [
+        for word in LATENCY + RVMA + PUTS + RDMA + REQUESTER + CODES + SDR + ENGINE + list(VIRTUAL) + MEMORY + [
                 "ISA-L", "file-veth", "file-vhost", "Unix socket", "UDP", "TCP", "iperf3", "dpdk-testpmd, rxonly", "5tswap"]:
             assert word in out, word
         b.nothing_left()
@@ -339,12 +340,22 @@ def a_put_is_measured_beside_what_rdma_does_in_its_place():
 
 @rule
 def rdma_takes_every_message_of_each_case():
-    with Bench("--rounds", "1", "--seconds", "0.01", "--filter", "rdma-", "--icrc", "off", "--json") as b:
+    with Bench("--rounds", "1", "--seconds", "0.01", "--filter", "rdma-write,rdma-send,rdma-many", "--icrc", "off", "--json") as b:
         cases = b.figures()
         assert sorted(c["name"] for c in cases) == sorted(name + ", ICRC off" for name in RDMA), [c["name"] for c in cases]
         for case in cases:
             sane(case, "cycles/packet")
         assert {c["name"]: c["goal"] for c in cases}["rdma-write-64, ICRC off"] == 0.35, cases
+        b.nothing_left()
+
+
+@rule
+def a_requester_of_rdma_is_measured_beside_txonly():
+    with Bench("--rounds", "1", "--seconds", "0.01", "--filter", "rdma-requester", "--icrc", "on", "--json") as b:
+        cases = b.figures()
+        assert sorted(c["name"] for c in cases) == sorted(name + ", ICRC on" for name in REQUESTER), [c["name"] for c in cases]
+        for case in cases:
+            sane(case, "cycles/packet")
         b.nothing_left()
 
 
