@@ -3,20 +3,25 @@
  * A NIC with a QP that talks with whoever writes to stdin, in virtual time: for captured.py. What it reads, a line
  * each, and what it says (numbers are hexadecimal):
  *
- *   area VA LEN                   memory there
- *   key VA LEN RIGHTS             a region of it: key KEY
- *   qp PSN MTU DEST V6            the QP in RTR, from whatever state: qp NUMBER
- *   sends PSN                     the QP in RTS
- *   receives N                    so many receive entries, one after the other
- *   store VA BYTES                the application stores
+ *   area VA LEN             memory there
+ *   key VA LEN RIGHTS       a region of it: key KEY
+ *   qp PSN MTU DEST V6      the QP in RTR, from whatever state: qp NUMBER
+ *   sends PSN               the QP in RTS
+ *   receives N              so many receive entries, one after the other
+ *   store VA BYTES          the application stores
  *   post OP FLAGS IMM REMOTE RKEY LEN COMPARE-ADD SWAP BYTES
- *                                 a work request, LEN bytes of which BYTES are there: what a packet's arrival brings
- *   frame BYTES                   a packet arrives: sent BYTES for each that leaves; receive LEN IMM KEY BYTES for each
- * entry that has completed, BYTES is "-" for a WRITE, KEY has been invalidated; done STATUS BYTES for each work request
- * that has, BYTES as they are in its memory then; ended STATUS for a receive entry that got nothing memory VA LEN
- * memory BYTES end                           all begins anew
+ *                           a work request of LEN bytes, which begin with BYTES
+ *   frame BYTES             a packet arrives
+ *   memory VA LEN           memory BYTES
+ *   end                     all begins anew
  *
- * Each is ended by a line "ok".
+ * Each is ended by a line "ok". What comes of `post` and `frame`:
+ *
+ *   sent BYTES              a frame
+ *   receive LEN IMM KEY BYTES
+ *                           a receive entry; BYTES is "-" for a WRITE; KEY has been invalidated
+ *   ended STATUS            a receive entry that has got nothing
+ *   done STATUS BYTES       a work request; BYTES are in its memory then
  */
 #include "../lib/rdma_nic.h"
 

@@ -284,7 +284,7 @@ def once_more(talk, used, psn):
     again = rc.Packet(0, 0, used.frame)
     again.psn, again.ack = psn, 1
     again.op = rc.READ if used.op == rc.READ else rc.WRITE[4]
-    again.payload = b"" if used.op == rc.READ else b"\xa5" * 16
+    again.payload = b"" if used.op == rc.READ else bytes([psn & 0xFF]) * 16
     again.ext["length"] = len(again.payload) or 16
     count = len(talk.nic.packets()[1])
     talk.nic.tell("frame", talk.asker.frame(again).hex())
@@ -297,18 +297,17 @@ def refused(nic, mine, theirs):
     for index, request in enumerate(theirs.requests):
         if request.op not in INVALIDATING:
             continue
-        key = request.ext["imm"]
+        key, psn = request.ext["imm"], request.psn
         used = next(x for x in theirs.requests if x.ext.get("rkey") == key)
         talk = Talk(nic, mine, theirs)
         talk.go(theirs.requests[index - 1])
-        said = once_more(talk, used, request.psn)
-        kind = "READ-ONLY" if used.op == rc.READ else "ACK"
-        if said != [(kind, request.psn, 0)]:
+        said = once_more(talk, used, psn)
+        if said != [("READ-ONLY" if used.op == rc.READ else "ACK", psn, 0)]:
             wrong = wrong or "key %#x, before it was invalidated: %s" % (key, said)
-        nic.tell("end")
-        talk = Talk(nic, mine, theirs)
-        talk.go(request)
-        before, psn = talk.memory(), request.psn + 1 & rc.MASK
+        later = rc.Packet(0, 0, request.frame)
+        later.psn = psn + 1 & rc.MASK
+        nic.tell("frame", talk.asker.frame(later).hex())
+        before, psn = talk.memory(), psn + 2 & rc.MASK
         said = once_more(talk, used, psn)
         if said != [("ACK", psn, REMOTE_ACCESS)]:
             wrong = wrong or "key %#x, after it was invalidated: %s" % (key, said)
