@@ -12,8 +12,8 @@ packet, but for what the specification leaves open:
 
 As requester: its application posts what Linux's has, when Linux's has, and gets Linux's answers. Its packets are Linux's, byte
 by byte from the IP header on, but for addresses, identification, UDP source port, and in the BTH
-- AckReq (9.7.5.1.1: the requester's choice), but the last packet of each message asks as well;
-- MigReq: the NIC says "migrated", where path migration begins (17.2.8), Linux has no such state and says 0;
+- AckReq, the requester's choice; but the last packet of a message asks if Linux's did;
+- MigReq, the state of path migration, which neither end has: the NIC says "migrated", Linux 0;
 hence also but for the checksums over these: of IPv4, and the ICRC, which must be right.
 
 Behind each SEND that invalidates a key: what was allowed with this key right before is refused, and reaches no memory."""
