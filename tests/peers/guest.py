@@ -51,20 +51,18 @@ class Command:
 
 class Guest:
     """The tap is in the namespace of the caller. The kernel there keeps off it: who talks to the guest does it by packet
-    sockets, as the NIC's af_packet port does. mtu: of the guest's card; both of its addresses are net.HOST4 and HOST6."""
+    sockets, as the NIC's af_packet port does. mtu: of the guest's card; both of its addresses are net.HOST4 and HOST6.
+    link: QEMU's -netdev with id n0, and more arguments, in the place of the tap; ip4, ip6, mac, log: so that it is not the only
+    guest."""
 
-    def __init__(self, directory, mtu=1500, memory=768):
+    def __init__(self, directory, mtu=1500, memory=768, link=(), ip4=HOST4, ip6=HOST6, mac=MAC, log="console.log"):
         self.closing, self.commands, self.buffer, self.number = [], {}, b"", 0
         qemu = shutil.which("qemu-system-x86_64")
         if not qemu:
             raise Skip("qemu-system-x86_64 is not installed")
-        net.need_tap()
-        self.log = os.path.join(directory, "console.log")
-        ip("tuntap", "add", "dev", TAP, "mode", "tap")
-        self.closing.append(lambda: ip("link", "del", TAP, check=False))
+        self.log = os.path.join(directory, log)
         try:
-            ip("link", "set", TAP, "mtu", str(mtu), "addrgenmode", "none")
-            ip("link", "set", TAP, "arp", "off", "up")
+            link = list(link) or self.tap(mtu)
             self.socket, theirs = socket.socketpair()
             self.closing.append(self.socket.close)
             # The card leaves no checksum and no segmentation to a device, which the tap is not.
@@ -72,10 +70,10 @@ class Guest:
                 [qemu, "-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", str(memory), "-smp", "1", "-display", "none",
                  "-nodefaults", "-no-reboot", "-kernel", os.path.join(directory, "vmlinuz"), "-initrd",
                  os.path.join(directory, "initrd"), "-append", "console=ttyS0 quiet panic=-1 mitigations=off peer.mtu=%d "
-                 "peer.ip4=%s/24 peer.ip6=%s/64" % (mtu, HOST4, HOST6), "-serial", "file:" + self.log,
+                 "peer.ip4=%s/24 peer.ip6=%s/64" % (mtu, ip4, ip6), "-serial", "file:" + self.log,
                  "-chardev", "socket,id=commands,fd=%d" % theirs.fileno(), "-device", "virtio-serial-pci", "-device",
                  "virtserialport,chardev=commands",
-                 "-netdev", "tap,id=n0,ifname=%s,script=no,downscript=no" % TAP, "-device", "virtio-net-pci,netdev=n0,mac=" + MAC +
+                 *link, "-device", "virtio-net-pci,netdev=n0,mac=" + mac +
                  ",romfile=,host_mtu=%d,csum=off,guest_csum=off,gso=off,guest_tso4=off,host_tso4=off,guest_tso6=off,host_tso6=off" % mtu],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[theirs.fileno()],
                 preexec_fn=net.die_with_parent)
@@ -89,6 +87,14 @@ class Guest:
         except BaseException:
             self.close()
             raise
+
+    def tap(self, mtu):
+        net.need_tap()
+        ip("tuntap", "add", "dev", TAP, "mode", "tap")
+        self.closing.append(lambda: ip("link", "del", TAP, check=False))
+        ip("link", "set", TAP, "mtu", str(mtu), "addrgenmode", "none")
+        ip("link", "set", TAP, "arp", "off", "up")
+        return ["-netdev", "tap,id=n0,ifname=%s,script=no,downscript=no" % TAP]
 
     def said(self):
         with open(self.log, errors="replace") as f:

@@ -137,6 +137,19 @@ def wrong(run):
             assert rc.differences(flow, bad), "%s of answer %d" % (change, k)
 
 
+@rule("what Linux has answered in nvme.pcap follows the rules")
+def nvme(run):
+    found = rc.flows(os.path.join(HERE, "nvme.pcap"))
+    for flow in found:
+        equal(flow.rules(), [])
+        equal(rc.differences(flow, flow.answers), [])
+        equal({verdict for _, verdict, _ in flow.steps()}, {"new"})
+        equal([x for m in flow.messages() for x in m], flow.requests)
+        keys = [x.ext["imm"] for x in flow.requests if x.op == rc.SEND_ONLY_INV]
+        equal([r["invalidates"] for r in flow.plan()["receives"] if r["invalidates"] is not None], keys)
+    equal(len(found), 4)
+
+
 @rule("what Linux has answered in the shared captures follows the rules")
 def linux(run):
     directory = os.environ.get("SPINDLE_SHARED_PCAPS")

@@ -228,14 +228,26 @@ class Flow:
             elif message is not None:
                 message += request.payload
             if request.op in TAKES_RECV:
-                receives.append({"request": index, "data": (message or b"").hex(), "imm": request.ext.get("imm"),
-                                 "solicited": request.se, "write": request.op in WRITE})
+                word = request.ext.get("imm")
+                invalidates = request.op in (SEND_LAST_INV, SEND_ONLY_INV)
+                receives.append({"request": index, "data": (message or b"").hex(), "imm": None if invalidates else word,
+                                 "invalidates": word if invalidates else None, "solicited": request.se,
+                                 "write": request.op in WRITE})
         regions = [{"rkey": k, "va": low, "len": high - low, "access": right,
                     "after": bytes(memory.get(low + i, 0) for i in range(high - low)).hex()}
                    for k, (low, high, right) in sorted(rights.items())]
         return {"flow": self.name(), "qp": self.qp, "back": self.back, "psn": self.requests[0].psn, "mtu": self.mtu(),
                 "msn": steps[0][2] - (steps[0][1] == "new" and steps[0][0].op in ENDS) & MASK, "regions": regions,
                 "receives": receives, "updates": updates}
+
+    def messages(self):
+        """The requests of each message, if each has come once."""
+        out = []
+        for request in self.requests:
+            if request.op in STARTS:
+                out.append([])
+            out[-1].append(request)
+        return out
 
     def rules(self):
         """What of the captured answers breaks the rules that the comparison rests on: texts. None, or it is no oracle."""
