@@ -577,3 +577,21 @@ RULE(what_was_fetched_is_for_one_read)
 	}
 	CU_ASSERT(quiet());
 }
+
+TEST(what_comes_ahead_is_the_agents_in_its_turn)
+{
+	rn_selective = true;
+	begin_with("", SP_RDMA_RC);
+	rn_selective = false;
+	write_of(SP_RC_WRITE_FIRST, WAY(0), 0, 2 * RN_MTU + 10, RN_MTU);
+	CU_ASSERT(asks(SP_RDMA_FETCH_WRITE, 0, RN_MTU) && !serve());
+	rn_go();
+	CU_ASSERT(rn_silent());
+	write_of(SP_RC_WRITE_LAST, WAY(2), 0, 0, 10);
+	CU_ASSERT(rn_no_event() && !rn_count("placed_ahead") && rn_count("kept_ahead") == 1);
+	write_of(SP_RC_WRITE_MIDDLE, WAY(1), 0, 0, RN_MTU);
+	CU_ASSERT(asks(SP_RDMA_FETCH_WRITE, RN_MTU, RN_MTU + 10) && !serve());
+	rn_go();
+	CU_ASSERT_EQUAL(theirs[2 * RN_MTU], rn_byte(0));
+	end();
+}
