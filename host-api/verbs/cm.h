@@ -48,7 +48,7 @@ struct shim_cm_channel {
 	struct rdma_event_channel channel; /* first; fd: readable while `first` is not NULL */
 	int other;			   /* what is written here is read at fd */
 	bool told;			   /* the descriptor is readable, or one who waits has just read it */
-	unsigned generation;
+	unsigned generation, waiting;	   /* waiting: threads that read fd */
 	struct shim_cm_event *first, **last;
 };
 

@@ -33,9 +33,18 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct shim_cm_channel *c = (struct shim_cm_channel *)channel;
 
+	unsigned waiting;
+
 	if (!c)
 		return;
+	pthread_mutex_lock(&shim_cm.mutex);
+	waiting = c->generation == shim_cm.generation ? c->waiting : 0;
+	pthread_mutex_unlock(&shim_cm.mutex);
 	close(c->channel.fd);
+	/* A thread that waits goes on waiting, as it would for the kernel: programs end so, and take an error for one.
+	 */
+	if (waiting)
+		return;
 	close(c->other);
 	free(c);
 }
@@ -84,9 +93,17 @@ struct shim_cm_event *shim_cm_take_all(struct shim_cm_channel *c, const struct s
 	return taken;
 }
 
+static void waits_no_more(void *channel)
+{
+	pthread_mutex_lock(&shim_cm.mutex);
+	((struct shim_cm_channel *)channel)->waiting--;
+	pthread_mutex_unlock(&shim_cm.mutex);
+}
+
 struct shim_cm_event *shim_cm_wait(struct shim_cm_channel *c)
 {
 	struct shim_cm_event *e;
+	ssize_t got;
 	char byte;
 
 	for (bool read = false;; read = true) {
@@ -101,11 +118,16 @@ struct shim_cm_event *shim_cm_wait(struct shim_cm_channel *c)
 			e->owner->reported++;
 			c->told |= !c->first; /* nothing may stay behind */
 			follow(c);
+		} else {
+			c->waiting++;
 		}
 		pthread_mutex_unlock(&shim_cm.mutex);
 		if (e)
 			return e;
-		if (recv(c->channel.fd, &byte, 1, 0) < 0)
+		pthread_cleanup_push(waits_no_more, c);
+		got = recv(c->channel.fd, &byte, 1, 0);
+		pthread_cleanup_pop(true);
+		if (got < 0)
 			return NULL;
 	}
 }

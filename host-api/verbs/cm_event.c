@@ -234,6 +234,8 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 {
 	struct shim_cm_channel *c = (struct shim_cm_channel *)channel;
 	struct shim_cm_event *e;
+	int cancel;
+	bool tell;
 
 	if (!channel || !event)
 		return shim_cm_fail(EINVAL);
@@ -243,7 +245,11 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 		e = shim_cm_wait(c);
 		if (!e)
 			return -1;
-		if (hand_out(e))
+		/* Waiting may be cancelled, but not what holds a lock. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		tell = hand_out(e);
+		pthread_setcancelstate(cancel, NULL);
+		if (tell)
 			break;
 		rdma_ack_cm_event(&e->event);
 	}

@@ -41,7 +41,7 @@ class Pair:
         return self
 
     def __exit__(self, *error):
-        if error[0]:
+        if error[0] or not Pair.hosts:
             self.part()
             return
         while len(self.house.closing) > self.running:
@@ -85,7 +85,7 @@ PAIRS = ({}, {"client": "far"})  # between two NICs, and on one
 def rping_pings_and_finds_its_bytes():
     for where in PAIRS:
         with Pair(**where) as p:
-            s, c = p.both(("rping", "-s", "-a", p.ip, "-C", "20", "-V", "-p", "7174"),
+            s, c = p.both(("rping", "-s", "-a", p.ip, "-C", "20", "-V", "-S", "200", "-p", "7174"),
                           ("rping", "-c", "-a", p.ip, "-C", "20", "-V", "-v", "-S", "200", "-p", "7174"), 7174)
             assert sum(line.startswith("ping data: rdma-ping-") for line in c) == 20, c
 
@@ -116,8 +116,8 @@ def ucmatose_makes_many_connections():
 def udaddy_sends_datagrams():
     for where in PAIRS:
         with Pair(**where) as p:
-            s, c = p.both(("udaddy", "-b", p.ip, "-c", "2", "-C", "5", "-S", "100", "-p", "7177"),
-                          ("udaddy", "-s", p.ip, "-c", "2", "-C", "5", "-S", "100", "-p", "7177"), 7177)
+            s, c = p.both(("udaddy", "-b", p.ip, "-c", "2", "-C", "5", "-S", "100"),
+                          ("udaddy", "-s", p.ip, "-c", "2", "-C", "5", "-S", "100"), 7174)
             assert s[-1] == c[-1] == "return status 0", (s, c)
 
 
@@ -153,7 +153,7 @@ def a_nic_that_ends_is_an_event_for_each_id():
         assert own.line() == "ready", own.stderr()
         p.house.far_nic.signal(signal.SIGKILL)
         own.end()
-        Pair.part()
+        p.part()
 
 
 atexit.register(Pair.part)
