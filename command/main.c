@@ -27,6 +27,7 @@ static const struct command {
 	{"send", command_send, "send a file to another host, through a running NIC"},
 	{"recv", command_recv, "receive files from send"},
 	{"rdma", command_rdma, "RDMA between NICs: bandwidth, latency, ping"},
+	{"verbs", command_verbs, "run an unchanged program for libibverbs on a running NIC"},
 	{"rvma", command_rvma, "RVMA mailboxes from the shell: listen, put, get"},
 	{"handler", command_handler, "list handlers, show one with its parameters, begin a new one"},
 	{"doctor", command_doctor, "check this machine, and say what to do about problems"},
