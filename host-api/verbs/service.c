@@ -214,24 +214,14 @@ __attribute__((constructor)) static void fork_watch(void)
 }
 
 /* ---- attaching ---- */
-/* A table of two, so that programs that were told to use index 1 (as on most RoCE devices) find an address there. */
 static void learn_addresses(void)
 {
-	uint8_t four[16], six[16];
-	const bool has4 = !sp_dev_address(shim_nic.dev, AF_INET, four);
-	const bool has6 = !sp_dev_address(shim_nic.dev, AF_INET6, six);
-	uint64_t hash = 0xCBF29CE484222325u;
+	struct shim_identity id;
 
-	for (int i = 0; i < SHIM_GIDS; i++) {
-		shim_nic.gid4[i] = has4 && (i == 1 || !has6);
-		memset(&shim_nic.gid[i], 0, sizeof(shim_nic.gid[i]));
-		if (has4 || has6)
-			memcpy(shim_nic.gid[i].raw, shim_nic.gid4[i] ? four : six, 16);
-		for (int k = 0; k < 16; k++)
-			hash = (hash ^ shim_nic.gid[i].raw[k]) * 0x100000001B3u;
-	}
-	hash = (hash & ~(3ull << 56)) | 2ull << 56; /* locally administered */
-	shim_nic.guid = (uint64_t)htonl((uint32_t)hash) << 32 | htonl((uint32_t)(hash >> 32));
+	shim_identify(shim_nic.dev, &id);
+	memcpy(shim_nic.gid, id.gid, sizeof(shim_nic.gid));
+	memcpy(shim_nic.gid4, id.four, sizeof(shim_nic.gid4));
+	memcpy(&shim_nic.guid, id.guid, sizeof(shim_nic.guid));
 }
 
 static int attach(void)

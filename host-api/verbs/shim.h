@@ -15,9 +15,8 @@
 
 #include "../rdma.h"
 #include "bounce.h"
+#include "identity.h"
 #include "memory.h"
-
-#define SHIM_GIDS 2 /* 0: the first IPv6 address; 1: the first IPv4 address, mapped. One stands in for the other. */
 
 /* ---- events: who has something to tell waits in the queue of a descriptor ---- */
 enum shim_kind { SHIM_CONTEXT, SHIM_CHANNEL, SHIM_PD, SHIM_MR, SHIM_CQ, SHIM_SRQ, SHIM_QP, SHIM_AH };
