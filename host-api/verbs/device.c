@@ -2,6 +2,7 @@
 /* The one device of a process: the NIC that it is attached to. Its list, contexts, attributes, port and GIDs. */
 #include "kernel.h"
 #include "shim.h"
+#include "symbols.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -230,6 +231,20 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ib
 		return -1;
 	}
 	*gid = shim_nic.gid[index];
+	return 0;
+}
+
+enum ibv_gid_type_sysfs { IBV_GID_TYPE_SYSFS_IB_ROCE_V1, IBV_GID_TYPE_SYSFS_ROCE_V2 }; /* no header has it */
+int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, enum ibv_gid_type_sysfs *type);
+SHIM_PRIVATE(shim_query_gid_type, ibv_query_gid_type)
+int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, enum ibv_gid_type_sysfs *type)
+{
+	(void)context;
+	if (port != 1 || index >= SHIM_GIDS) {
+		errno = EINVAL;
+		return -1;
+	}
+	*type = IBV_GID_TYPE_SYSFS_ROCE_V2;
 	return 0;
 }
 

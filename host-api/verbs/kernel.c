@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbols.h"
-
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *to, struct ib_uverbs_ah_attr *from)
 {
 	static_assert(sizeof(to->grh.dgid) == sizeof(from->grh.dgid), "a GID");
@@ -146,19 +144,3 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 		errno = EOVERFLOW;
 	return -1;
 }
-
-/* ---- GIDs' types ---- */
-
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, enum ibv_gid_type_sysfs *type)
-{
-	struct ibv_gid_entry entry;
-	const int rc = ibv_query_gid_ex(context, port_num, index, &entry, 0);
-
-	if (rc) {
-		errno = rc;
-		return -1;
-	}
-	*type = entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? IBV_GID_TYPE_SYSFS_ROCE_V2 : IBV_GID_TYPE_SYSFS_IB_ROCE_V1;
-	return 0;
-}
-SHIM_PRIVATE(ibv_query_gid_type)

@@ -18,10 +18,4 @@ const char *ibv_get_sysfs_path(void);
 /* Reads dir/file without the newline at its end; its length, or -1: it cannot be read, or does not fit. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* As the kernel numbers what /sys says in words. */
-enum ibv_gid_type_sysfs { IBV_GID_TYPE_SYSFS_IB_ROCE_V1, IBV_GID_TYPE_SYSFS_ROCE_V2 };
-/* 0; or -1 and errno. */
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
-		       enum ibv_gid_type_sysfs *type);
-
 #endif

@@ -28,7 +28,7 @@ struct piece {
 
 struct plan {
 	uintptr_t start, end, at;   /* pages; at: found up to here */
-	uintptr_t gap;		    /* the end of a mapping without rights, or 0 */
+	uintptr_t gap, file;	    /* the end of the mapping before, if it has no rights, or is of a file; or 0 */
 	uintptr_t stack, stack_end; /* the caller's */
 	size_t stack_size;	    /* of other threads, by default */
 	bool write, never;	    /* never: nothing is to be substituted */
@@ -130,13 +130,14 @@ static int look(void *user, const struct shim_vma *v)
 		a = shim_area_of(v);
 		if (a)
 			add(p, &(struct piece){start, end, SHARED, a, v->offset + (start - v->start)});
-		else if (may(p, v))
+		else if (may(p, v) && p->file != v->start) /* behind a file's: uninitialized data of a program */
 			add_candidates(p, v, start, end);
 		else
 			add(p, &(struct piece){start, end, AGENT, NULL, 0});
 		p->at = end;
 	}
 	p->gap = !v->readable && !v->writable && !v->executable ? v->end : 0;
+	p->file = v->inode && v->writable && !v->shared ? v->end : 0;
 	return 0;
 }
 

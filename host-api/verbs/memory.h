@@ -50,8 +50,11 @@ void *shim_memory_at(const struct shim_mr *mr, uint64_t addr);
 struct shim_memory_counts shim_memory_counts(void);
 /* Before the device is closed: all that is substituted becomes the program's again. */
 void shim_memory_close(void);
-/* In a child after fork(), before it goes on: what is substituted becomes the child's own. The device is not used. */
-void shim_memory_forked(void);
+/* Around fork(), with the lock held from the first to the second, or third: the child gets copies of what is
+ * substituted, before either goes on. The device is not used; to the child it is as if nothing had been registered. */
+void shim_memory_fork(void);
+void shim_memory_fork_parent(void);
+void shim_memory_fork_child(void);
 #pragma GCC visibility pop
 
 #endif

@@ -4,9 +4,14 @@
 
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #define BATCH 16
-#define IDLE  64 /* empty looks, one after the other, before a program that spins lets others run */
+/* Empty looks, one after the other, before a program that spins lets others run, and before it sleeps a little (some 50
+ * us with the timer's slack): on a busy machine the scheduler favours who has slept, and the NIC may be among the
+ * others. */
+#define IDLE_YIELD 64
+#define IDLE_SLEEP 1024
 
 /* The region may have been given up meanwhile, and its memory with it. */
 static void carry_back(struct shim_context *c, const struct shim_carry *x, uint64_t bytes)
@@ -120,7 +125,7 @@ int shim_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 	struct shim_context *c = shim_context_of(cq->context);
 	struct sp_rdma_wc got[BATCH];
 	int taken = 0, rc = 0;
-	bool idle;
+	uint32_t idle;
 
 	shim_lock_spinning();
 	if (!c->rdma)
@@ -140,9 +145,11 @@ int shim_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 	if (c->ended && !taken)
 		rc = -EIO; /* what the NIC had told is taken, and no more will come */
 	q->idle = taken ? 0 : q->idle + 1;
-	idle = q->idle >= IDLE;
+	idle = q->idle;
 	shim_unlock();
-	if (idle) /* on a busy machine the NIC may be among them */
+	if (idle >= IDLE_SLEEP)
+		nanosleep(&(const struct timespec){.tv_nsec = 1}, NULL);
+	else if (idle >= IDLE_YIELD)
 		sched_yield();
 	return taken ? taken : rc;
 }

@@ -3,7 +3,6 @@
  * tell, also while the program polls memory and calls nothing. */
 #include "shim.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -187,10 +186,12 @@ static void fork_prepare(void)
 {
 	pthread_mutex_lock(&opening);
 	pthread_mutex_lock(&shim_nic.lock);
+	shim_memory_fork();
 }
 
 static void fork_parent(void)
 {
+	shim_memory_fork_parent();
 	pthread_mutex_unlock(&shim_nic.lock);
 	pthread_mutex_unlock(&opening);
 }
@@ -198,6 +199,7 @@ static void fork_parent(void)
 /* The parent's contexts stay as they are, but they have ended. A child may attach by itself. */
 static void fork_child(void)
 {
+	shim_memory_fork_child();
 	for (struct shim_context *c = shim_nic.contexts; c; c = c->next) {
 		c->ended = true;
 		c->rdma = NULL;
@@ -214,18 +216,9 @@ __attribute__((constructor)) static void fork_watch(void)
 }
 
 /* ---- attaching ---- */
-static void learn_addresses(void)
-{
-	struct shim_identity id;
-
-	shim_identify(shim_nic.dev, &id);
-	memcpy(shim_nic.gid, id.gid, sizeof(shim_nic.gid));
-	memcpy(shim_nic.gid4, id.four, sizeof(shim_nic.gid4));
-	memcpy(&shim_nic.guid, id.guid, sizeof(shim_nic.guid));
-}
-
 static int attach(void)
 {
+	struct shim_identity id;
 	int rc;
 
 	if (shim_nic.users) {
@@ -242,7 +235,10 @@ static int attach(void)
 	}
 	shim_nic.dead = 0;
 	shim_nic.users = 1;
-	learn_addresses();
+	shim_identify(shim_nic.dev, &id);
+	memcpy(shim_nic.gid, id.gid, sizeof(shim_nic.gid));
+	memcpy(shim_nic.gid4, id.four, sizeof(shim_nic.gid4));
+	memcpy(&shim_nic.guid, id.guid, sizeof(shim_nic.guid));
 	return 0;
 }
 

@@ -74,10 +74,11 @@ def stubs(symbols):
 
 
 def header(numbers):
-    text = "/* Made by symbols.py. */\n#define SHIM_PRIVATE(name)"
+    """The function may not have the name itself: GNU ld would then drop the default version."""
+    text = "/* Made by symbols.py. */\n#define SHIM_PRIVATE(function, name)"
     for node, values in numbers.items():
-        for number, value in enumerate(values):
-            text += ' \\\n\t__asm__(".symver " #name ", " #name "@%s%s");' % ("" if number else "@", node.replace("*", value))
+        for n, value in enumerate(values):
+            text += ' \\\n\t__asm__(".symver " #function ", " #name "@%s%s");' % ("" if n else "@", node.replace("*", value))
     return text + "\n"
 
 
