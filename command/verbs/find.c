@@ -89,6 +89,7 @@ static void look_into(struct running *r, const char *directory)
 
 static void look_around(struct running *r)
 {
+	const char *sockets = getenv("SPINDLE_SOCKETS");
 	char path[PATH_MAX];
 	char *slash;
 
@@ -96,7 +97,7 @@ static void look_around(struct running *r)
 		*slash = 0;
 		look_into(r, path);
 	}
-	if (!secure_getenv("SPINDLE_SOCKETS"))
+	if (!sockets || !*sockets)
 		look_into(r, "/run/spindle");
 }
 

@@ -148,14 +148,17 @@ static int serve(const struct asked *asked, char **command)
 		return 1;
 	snprintf(preload, sizeof(preload), "%s/" PRELOADED, library);
 	const char *sockets = getenv("SPINDLE_SOCKETS");
-	const struct setting settings[SETTINGS + 1] = {
-		{"SPINDLE_SOCKETS", sockets ? sockets : "", false},
+	struct setting settings[SETTINGS + 1] = {
 		{"SPINDLE_NIC", nic.nic, false},
 		{"SPINDLE_VERBS_TREE", tree, false},
 		{"LD_LIBRARY_PATH", library, true},
 		{"LD_PRELOAD", preload, true},
-		{asked->verbose ? "SPINDLE_VERBS_VERBOSE" : NULL, "1", false},
 	};
+	unsigned count = 4;
+	if (sockets && *sockets) /* where SPINDLE_NIC's socket is */
+		settings[count++] = (struct setting){"SPINDLE_SOCKETS", sockets, false};
+	if (asked->verbose)
+		settings[count++] = (struct setting){"SPINDLE_VERBS_VERBOSE", "1", false};
 	if (asked->verbose)
 		fprintf(stderr, "spindle verbs: device %s, NIC %s; libraries %s; /sys and /dev %s\n", nic.name,
 			nic.socket, library, tree);

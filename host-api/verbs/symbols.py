@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """symbols.py map|stubs|header TABLE OUTPUT: of a table as symbols.txt is, the linker's version script; the stubs in C; or
-SHIM_PRIVATE(), by which a real function has its name in all private nodes but the first."""
+SHIM_PRIVATE(), by which a real function has its name in all private nodes."""
 import collections
 import sys
 
@@ -41,13 +41,16 @@ def read(table):
 
 
 def version_script(symbols):
-    """Stubs get their versions by .symver, so real names only. A node with a dot inherits the one before."""
+    """Stubs and private names get their versions by .symver. A node with a dot inherits the one before. What is local is
+    said in a node without stubs: in another, they would be local as well."""
     text, before = "", ""
+    stubbed = {s.node for s in symbols if s.how != "real"}
+    local = next(s.node for s in symbols if s.node not in stubbed)
     for node in dict.fromkeys(s.node for s in symbols):
-        names = [s.name for s in symbols if s.node == node and s.how == "real" and s.default]
+        names = [s.name for s in symbols if s.node == node and s.how == "real" and "PRIVATE" not in node]
         text += node + " {\n"
         text += "\tglobal:\n" + "".join("\t\t%s;\n" % name for name in names) if names else ""
-        text += "" if before else "\tlocal: *;\n"
+        text += "\tlocal: *;\n" if node == local else ""
         inherits = "." in node and before
         text += "}" + (" " + before if inherits else "") + ";\n"
         before = node if "." in node else before
