@@ -12,9 +12,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define LEAST  (64u << 10)   /* a mapping that is smaller is left alone */
-#define HEAP   (64ull << 20) /* the C library's further heaps: aligned to this, and at most that long */
-#define PIECES 1024
+#define LEAST	 (64u << 10)   /* a mapping that is smaller is left alone */
+#define HEAP	 (64ull << 20) /* the C library's further heaps: aligned to this, and at most that long */
+#define PIECES	 1024
+#define MAPPINGS 16384 /* a process may have four times as many; each registration can split some */
 
 static struct shim_memory_counts counts;
 
@@ -27,8 +28,15 @@ struct piece {
 };
 
 struct plan {
-	uintptr_t start, end, at;   /* pages; at: found up to here */
-	uintptr_t gap, file;	    /* the end of the mapping before, if it has no rights, or is of a file; or 0 */
+	uintptr_t start, end, at; /* pages; at: found up to here */
+	uintptr_t gap, file;	  /* the end of the mapping before, if it has no rights, or is a file's data; or 0 */
+	/* Anonymous mappings side by side are as one: what was registered before may have split them. */
+	struct {
+		uintptr_t start, end;
+		bool guarded, data; /* stands behind memory without rights; behind a file's data */
+		unsigned first;	    /* piece */
+	} run;
+	unsigned mappings;	    /* of the process */
 	uintptr_t stack, stack_end; /* the caller's */
 	size_t stack_size;	    /* of other threads, by default */
 	bool write, never;	    /* never: nothing is to be substituted */
@@ -53,11 +61,34 @@ static bool is_heap(uintptr_t at)
 	       head.writable % SHIM_PAGE == 0 && head.arena % HEAP && head.arena % HEAP < 256;
 }
 
-static bool may(const struct plan *p, const struct shim_vma *v)
+static bool is_plain(const struct shim_vma *v)
 {
-	return !p->never && v->readable && v->writable && !v->executable && !v->shared && !v->inode && !v->device &&
-	       v->end - v->start >= LEAST && (!*v->name || !strncmp(v->name, "[anon:", 6)) &&
-	       !strstr(v->name, "stack") && !strstr(v->name, "malloc");
+	return v->readable && v->writable && !v->executable && !v->shared && !v->inode && !v->device &&
+	       (!*v->name || !strncmp(v->name, "[anon:", 6)) && !strstr(v->name, "stack") && !strstr(v->name, "malloc");
+}
+
+static void end_run(struct plan *p)
+{
+	if (p->run.end - p->run.start < LEAST)
+		for (unsigned i = p->run.first; i < p->pieces; i++)
+			if (p->piece[i].kind == CANDIDATE)
+				p->piece[i].kind = AGENT;
+	p->run.start = p->run.end = 0;
+	p->run.first = p->pieces;
+}
+
+static void follow_run(struct plan *p, const struct shim_vma *v, bool plain)
+{
+	if (!plain || v->start != p->run.end)
+		end_run(p);
+	if (!plain)
+		return;
+	if (!p->run.end) {
+		p->run.start = v->start;
+		p->run.guarded = p->gap == v->start;
+		p->run.data = p->file == v->start;
+	}
+	p->run.end = v->end;
 }
 
 static int add(struct plan *p, const struct piece *piece)
@@ -87,10 +118,10 @@ static uintptr_t least(uintptr_t a, uintptr_t b)
 }
 
 /* From start to end, all of it anonymous: stacks and heaps are taken out. */
-static void add_candidates(struct plan *p, const struct shim_vma *v, uintptr_t start, uintptr_t end)
+static void add_candidates(struct plan *p, uintptr_t start, uintptr_t end)
 {
 	/* Behind memory without rights there is a thread's stack, which may be one mapping with what follows it. */
-	const uintptr_t guarded = p->gap == v->start ? v->start + p->stack_size : 0;
+	const uintptr_t guarded = p->run.guarded ? p->run.start + p->stack_size : 0;
 
 	while (start < end) {
 		const uintptr_t block = start & ~(HEAP - 1);
@@ -111,34 +142,41 @@ static void add_candidates(struct plan *p, const struct shim_vma *v, uintptr_t s
 	}
 }
 
+static int look_at(struct plan *p, const struct shim_vma *v, const struct shim_area *a, bool plain)
+{
+	const uintptr_t start = v->start > p->start ? v->start : p->start, end = least(v->end, p->end);
+
+	if (start > p->at) { /* memory that is not there, but that the main stack may still grow onto */
+		if (strcmp(v->name, "[stack]"))
+			return -EFAULT;
+		add(p, &(struct piece){p->at, start, AGENT, NULL, 0});
+	}
+	if (!v->readable || (p->write && !v->writable))
+		return -EFAULT;
+	if (a)
+		add(p, &(struct piece){start, end, SHARED, (struct shim_area *)a, v->offset + (start - v->start)});
+	else if (plain && !p->never && !p->run.data)
+		add_candidates(p, start, end);
+	else
+		add(p, &(struct piece){start, end, AGENT, NULL, 0});
+	p->at = end;
+	return 0;
+}
+
 static int look(void *user, const struct shim_vma *v)
 {
 	struct plan *p = user;
-	const uintptr_t start = v->start > p->start ? v->start : p->start, end = least(v->end, p->end);
-	struct shim_area *a;
+	const struct shim_area *a = shim_area_of(v);
+	const bool plain = a || is_plain(v);
+	int rc = 0;
 
-	if (v->end > p->start) {
-		if (v->start >= p->end)
-			return 1;
-		if (start > p->at) { /* memory that is not there, but that the main stack may still grow onto */
-			if (strcmp(v->name, "[stack]"))
-				return -EFAULT;
-			add(p, &(struct piece){p->at, start, AGENT, NULL, 0});
-		}
-		if (!v->readable || (p->write && !v->writable))
-			return -EFAULT;
-		a = shim_area_of(v);
-		if (a)
-			add(p, &(struct piece){start, end, SHARED, a, v->offset + (start - v->start)});
-		else if (may(p, v) && p->file != v->start) /* behind a file's: uninitialized data of a program */
-			add_candidates(p, v, start, end);
-		else
-			add(p, &(struct piece){start, end, AGENT, NULL, 0});
-		p->at = end;
-	}
+	p->mappings++;
+	follow_run(p, v, plain);
+	if (v->end > p->start && v->start < p->end)
+		rc = look_at(p, v, a, plain);
 	p->gap = !v->readable && !v->writable && !v->executable ? v->end : 0;
 	p->file = v->inode && v->writable && !v->shared ? v->end : 0;
-	return 0;
+	return rc;
 }
 
 static void know_stacks(struct plan *p)
@@ -195,6 +233,15 @@ static void fit(struct plan *p)
 }
 
 /* ---- registering ---- */
+
+/* Nothing more is substituted. */
+static void leave(struct plan *p)
+{
+	for (unsigned i = 0; i < p->pieces; i++)
+		if (p->piece[i].kind == CANDIDATE)
+			p->piece[i].kind = AGENT;
+	merge(p);
+}
 
 static void substitute(struct plan *p, struct sp_dev *dev)
 {
@@ -289,8 +336,12 @@ int shim_memory_register(struct shim_nic *nic, struct sp_rdma_pd *pd, void *addr
 	rc = shim_vmas(look, &plan);
 	if (rc < 0 || plan.at < plan.end)
 		return rc < 0 ? rc : -EFAULT;
+	end_run(&plan);
 	fit(&plan);
-	substitute(&plan, dev);
+	if (plan.mappings < MAPPINGS)
+		substitute(&plan, dev);
+	else
+		leave(&plan);
 	mr->mr = NULL;
 	mr->iova = iova;
 	mr->access = access;
