@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,7 +18,7 @@
 #define PIECES	 1024
 #define MAPPINGS 16384 /* a process may have four times as many; each registration can split some */
 
-static struct shim_memory_counts counts;
+struct shim_memory_counts shim_counts;
 
 /* A part of the range, in pages. */
 struct piece {
@@ -252,7 +253,7 @@ static void substitute(struct plan *p, struct sp_dev *dev)
 			continue;
 		if (shim_substitute(dev, piece->start, piece->end, &piece->area)) {
 			piece->kind = AGENT;
-			counts.failed += piece->end - piece->start;
+			shim_counts.failed += piece->end - piece->start;
 		} else {
 			piece->kind = SHARED;
 			piece->offset = 0;
@@ -275,10 +276,10 @@ static int take(const struct plan *p, uintptr_t addr, size_t len, struct shim_mr
 			start, end - start, piece->area, piece->area ? piece->offset + (start - piece->start) : 0};
 		if (piece->area) {
 			shim_area_take(piece->area, piece->offset + (start - piece->start), end - start);
-			counts.direct += end - start;
+			shim_counts.direct += end - start;
 		} else {
 			mr->direct = false;
-			counts.agent += end - start;
+			shim_counts.agent += end - start;
 		}
 	}
 	return 0;
@@ -361,7 +362,7 @@ int shim_memory_register(struct shim_nic *nic, struct sp_rdma_pd *pd, void *addr
 	}
 	mr->ibv.lkey = mr->mr->lkey;
 	mr->ibv.rkey = mr->mr->rkey;
-	counts.regions++;
+	shim_counts.regions++;
 	return 0;
 }
 
@@ -397,12 +398,22 @@ void *shim_memory_at(const struct shim_mr *mr, uint64_t addr)
 	return (uint8_t *)mr->ibv.addr + (addr - mr->iova);
 }
 
-struct shim_memory_counts shim_memory_counts(void)
-{
-	return counts;
-}
-
 void shim_memory_close(void)
 {
 	shim_areas_close();
+}
+
+/* spindle verbs -v */
+__attribute__((destructor)) static void report(void)
+{
+	const struct shim_memory_counts *c = &shim_counts;
+	const char *on = getenv("SPINDLE_VERBS_VERBOSE");
+
+	if (on && *on == '1' && c->regions)
+		dprintf(STDERR_FILENO,
+			"spindle verbs: %llu regions: %llu bytes substituted, %llu by the agent (%llu that could not "
+			"be "
+			"substituted)\n",
+			(unsigned long long)c->regions, (unsigned long long)c->direct, (unsigned long long)c->agent,
+			(unsigned long long)c->failed);
 }

@@ -47,6 +47,7 @@ TEST(a_child_and_its_parent_do_not_see_each_others_writes)
 	if (!child) {
 		int wrong = 0;
 
+		close(go[1]); /* a parent that fails does not leave it behind */
 		for (size_t i = 0; i < 3 * 64 * KIB; i++)
 			wrong |= p[i] != 1;
 		memset(p, 2, 3 * 64 * KIB);
@@ -58,8 +59,8 @@ TEST(a_child_and_its_parent_do_not_see_each_others_writes)
 		_exit(wrong);
 	}
 	CU_ASSERT_EQUAL_FATAL(read(done[0], &byte, 1), 1);
-	for (size_t i = 0; i < 3 * 64 * KIB; i++)
-		CU_ASSERT_FATAL(p[i] == 1);
+	for (size_t i = 0; i < 3 * 64 * KIB; i += 64)
+		CU_ASSERT(p[i] == 1);
 	memset(p, 3, 3 * 64 * KIB);
 	memset(bytes, 4, sizeof(bytes));
 	CU_ASSERT(verbs_write(&mr, 0, bytes, sizeof(bytes)) && p[64 * KIB] == 4 && p[64 * KIB + 100] == 3);
