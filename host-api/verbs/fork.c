@@ -57,6 +57,7 @@ void shim_memory_fork_child(void)
 		whole &= !shim_area_restore(a, false);
 	if (!whole)
 		shim_vmas(forbid, NULL);
+	shim_counts = (struct shim_memory_counts){0};
 	shim_areas = NULL; /* its handles are the parent's, as all of the device is */
 	if (gate[0] < 0)
 		return;

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -12,11 +13,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define LEAST  (64u << 10)   /* a mapping that is smaller is left alone */
-#define HEAP   (64ull << 20) /* the C library's further heaps: aligned to this, and at most that long */
-#define PIECES 1024
+#define LEAST	 (64u << 10)   /* a mapping that is smaller is left alone */
+#define HEAP	 (64ull << 20) /* the C library's further heaps: aligned to this, and at most that long */
+#define PIECES	 1024
+#define MAPPINGS 16384 /* a process may have four times as many; each registration can split some */
 
-static struct shim_memory_counts counts;
+struct shim_memory_counts shim_counts;
 
 /* A part of the range, in pages. */
 struct piece {
@@ -27,8 +29,15 @@ struct piece {
 };
 
 struct plan {
-	uintptr_t start, end, at;   /* pages; at: found up to here */
-	uintptr_t gap, file;	    /* the end of the mapping before, if it has no rights, or is of a file; or 0 */
+	uintptr_t start, end, at; /* pages; at: found up to here */
+	uintptr_t gap, file;	  /* the end of the mapping before, if it has no rights, or is a file's data; or 0 */
+	/* Anonymous mappings side by side are as one: what was registered before may have split them. */
+	struct {
+		uintptr_t start, end;
+		bool guarded, data; /* stands behind memory without rights; behind a file's data */
+		unsigned first;	    /* piece */
+	} run;
+	unsigned mappings;	    /* of the process */
 	uintptr_t stack, stack_end; /* the caller's */
 	size_t stack_size;	    /* of other threads, by default */
 	bool write, never;	    /* never: nothing is to be substituted */
@@ -53,11 +62,34 @@ static bool is_heap(uintptr_t at)
 	       head.writable % SHIM_PAGE == 0 && head.arena % HEAP && head.arena % HEAP < 256;
 }
 
-static bool may(const struct plan *p, const struct shim_vma *v)
+static bool is_plain(const struct shim_vma *v)
 {
-	return !p->never && v->readable && v->writable && !v->executable && !v->shared && !v->inode && !v->device &&
-	       v->end - v->start >= LEAST && (!*v->name || !strncmp(v->name, "[anon:", 6)) &&
-	       !strstr(v->name, "stack") && !strstr(v->name, "malloc");
+	return v->readable && v->writable && !v->executable && !v->shared && !v->inode && !v->device &&
+	       (!*v->name || !strncmp(v->name, "[anon:", 6)) && !strstr(v->name, "stack") && !strstr(v->name, "malloc");
+}
+
+static void end_run(struct plan *p)
+{
+	if (p->run.end - p->run.start < LEAST)
+		for (unsigned i = p->run.first; i < p->pieces; i++)
+			if (p->piece[i].kind == CANDIDATE)
+				p->piece[i].kind = AGENT;
+	p->run.start = p->run.end = 0;
+	p->run.first = p->pieces;
+}
+
+static void follow_run(struct plan *p, const struct shim_vma *v, bool plain)
+{
+	if (!plain || v->start != p->run.end)
+		end_run(p);
+	if (!plain)
+		return;
+	if (!p->run.end) {
+		p->run.start = v->start;
+		p->run.guarded = p->gap == v->start;
+		p->run.data = p->file == v->start;
+	}
+	p->run.end = v->end;
 }
 
 static int add(struct plan *p, const struct piece *piece)
@@ -87,10 +119,10 @@ static uintptr_t least(uintptr_t a, uintptr_t b)
 }
 
 /* From start to end, all of it anonymous: stacks and heaps are taken out. */
-static void add_candidates(struct plan *p, const struct shim_vma *v, uintptr_t start, uintptr_t end)
+static void add_candidates(struct plan *p, uintptr_t start, uintptr_t end)
 {
 	/* Behind memory without rights there is a thread's stack, which may be one mapping with what follows it. */
-	const uintptr_t guarded = p->gap == v->start ? v->start + p->stack_size : 0;
+	const uintptr_t guarded = p->run.guarded ? p->run.start + p->stack_size : 0;
 
 	while (start < end) {
 		const uintptr_t block = start & ~(HEAP - 1);
@@ -111,34 +143,41 @@ static void add_candidates(struct plan *p, const struct shim_vma *v, uintptr_t s
 	}
 }
 
+static int look_at(struct plan *p, const struct shim_vma *v, const struct shim_area *a, bool plain)
+{
+	const uintptr_t start = v->start > p->start ? v->start : p->start, end = least(v->end, p->end);
+
+	if (start > p->at) { /* memory that is not there, but that the main stack may still grow onto */
+		if (strcmp(v->name, "[stack]"))
+			return -EFAULT;
+		add(p, &(struct piece){p->at, start, AGENT, NULL, 0});
+	}
+	if (!v->readable || (p->write && !v->writable))
+		return -EFAULT;
+	if (a)
+		add(p, &(struct piece){start, end, SHARED, (struct shim_area *)a, v->offset + (start - v->start)});
+	else if (plain && !p->never && !p->run.data)
+		add_candidates(p, start, end);
+	else
+		add(p, &(struct piece){start, end, AGENT, NULL, 0});
+	p->at = end;
+	return 0;
+}
+
 static int look(void *user, const struct shim_vma *v)
 {
 	struct plan *p = user;
-	const uintptr_t start = v->start > p->start ? v->start : p->start, end = least(v->end, p->end);
-	struct shim_area *a;
+	const struct shim_area *a = shim_area_of(v);
+	const bool plain = a || is_plain(v);
+	int rc = 0;
 
-	if (v->end > p->start) {
-		if (v->start >= p->end)
-			return 1;
-		if (start > p->at) { /* memory that is not there, but that the main stack may still grow onto */
-			if (strcmp(v->name, "[stack]"))
-				return -EFAULT;
-			add(p, &(struct piece){p->at, start, AGENT, NULL, 0});
-		}
-		if (!v->readable || (p->write && !v->writable))
-			return -EFAULT;
-		a = shim_area_of(v);
-		if (a)
-			add(p, &(struct piece){start, end, SHARED, a, v->offset + (start - v->start)});
-		else if (may(p, v) && p->file != v->start) /* behind a file's: uninitialized data of a program */
-			add_candidates(p, v, start, end);
-		else
-			add(p, &(struct piece){start, end, AGENT, NULL, 0});
-		p->at = end;
-	}
+	p->mappings++;
+	follow_run(p, v, plain);
+	if (v->end > p->start && v->start < p->end)
+		rc = look_at(p, v, a, plain);
 	p->gap = !v->readable && !v->writable && !v->executable ? v->end : 0;
 	p->file = v->inode && v->writable && !v->shared ? v->end : 0;
-	return 0;
+	return rc;
 }
 
 static void know_stacks(struct plan *p)
@@ -196,6 +235,15 @@ static void fit(struct plan *p)
 
 /* ---- registering ---- */
 
+/* Nothing more is substituted. */
+static void leave(struct plan *p)
+{
+	for (unsigned i = 0; i < p->pieces; i++)
+		if (p->piece[i].kind == CANDIDATE)
+			p->piece[i].kind = AGENT;
+	merge(p);
+}
+
 static void substitute(struct plan *p, struct sp_dev *dev)
 {
 	for (unsigned i = 0; i < p->pieces; i++) {
@@ -205,7 +253,7 @@ static void substitute(struct plan *p, struct sp_dev *dev)
 			continue;
 		if (shim_substitute(dev, piece->start, piece->end, &piece->area)) {
 			piece->kind = AGENT;
-			counts.failed += piece->end - piece->start;
+			shim_counts.failed += piece->end - piece->start;
 		} else {
 			piece->kind = SHARED;
 			piece->offset = 0;
@@ -228,10 +276,10 @@ static int take(const struct plan *p, uintptr_t addr, size_t len, struct shim_mr
 			start, end - start, piece->area, piece->area ? piece->offset + (start - piece->start) : 0};
 		if (piece->area) {
 			shim_area_take(piece->area, piece->offset + (start - piece->start), end - start);
-			counts.direct += end - start;
+			shim_counts.direct += end - start;
 		} else {
 			mr->direct = false;
-			counts.agent += end - start;
+			shim_counts.agent += end - start;
 		}
 	}
 	return 0;
@@ -289,8 +337,12 @@ int shim_memory_register(struct shim_nic *nic, struct sp_rdma_pd *pd, void *addr
 	rc = shim_vmas(look, &plan);
 	if (rc < 0 || plan.at < plan.end)
 		return rc < 0 ? rc : -EFAULT;
+	end_run(&plan);
 	fit(&plan);
-	substitute(&plan, dev);
+	if (plan.mappings < MAPPINGS)
+		substitute(&plan, dev);
+	else
+		leave(&plan);
 	mr->mr = NULL;
 	mr->iova = iova;
 	mr->access = access;
@@ -310,7 +362,7 @@ int shim_memory_register(struct shim_nic *nic, struct sp_rdma_pd *pd, void *addr
 	}
 	mr->ibv.lkey = mr->mr->lkey;
 	mr->ibv.rkey = mr->mr->rkey;
-	counts.regions++;
+	shim_counts.regions++;
 	return 0;
 }
 
@@ -346,12 +398,22 @@ void *shim_memory_at(const struct shim_mr *mr, uint64_t addr)
 	return (uint8_t *)mr->ibv.addr + (addr - mr->iova);
 }
 
-struct shim_memory_counts shim_memory_counts(void)
-{
-	return counts;
-}
-
 void shim_memory_close(void)
 {
 	shim_areas_close();
+}
+
+/* spindle verbs -v */
+__attribute__((destructor)) static void report(void)
+{
+	const struct shim_memory_counts *c = &shim_counts;
+	const char *on = getenv("SPINDLE_VERBS_VERBOSE");
+
+	if (on && *on == '1' && c->regions)
+		dprintf(STDERR_FILENO,
+			"spindle verbs: %llu regions: %llu bytes substituted, %llu by the agent (%llu that could not "
+			"be "
+			"substituted)\n",
+			(unsigned long long)c->regions, (unsigned long long)c->direct, (unsigned long long)c->agent,
+			(unsigned long long)c->failed);
 }

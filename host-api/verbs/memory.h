@@ -47,7 +47,7 @@ void shim_memory_forget(struct shim_mr *mr);	/* its context has ended, and the N
 /* addr as in an SGE, from the region's iova on. */
 bool shim_memory_direct(const struct shim_mr *mr, uint64_t addr, uint64_t len);
 void *shim_memory_at(const struct shim_mr *mr, uint64_t addr);
-struct shim_memory_counts shim_memory_counts(void);
+extern struct shim_memory_counts shim_counts;
 /* Before the device is closed: all that is substituted becomes the program's again. */
 void shim_memory_close(void);
 /* Around fork(), with the lock held from the first to the second, or third: the child gets copies of what is
