@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#define BATCH 16
+#define BATCH	   16
 /* Empty looks, one after the other, before a program that spins lets others run, and before it sleeps a little (some 50
  * us with the timer's slack): on a busy machine the scheduler favours who has slept, and the NIC may be among the
  * others. */
