@@ -170,6 +170,7 @@ void verbs_shut(void)
 	pthread_join(server, NULL);
 	CU_ASSERT_PTR_NULL(shim_areas);
 	shim_memory_close();
+	CU_ASSERT(!sp_rdma_close(verbs_near.rdma) && !sp_rdma_close(verbs_far.rdma));
 	sp_dev_close(verbs_near.dev);
 	sp_dev_close(verbs_far.dev);
 	kill(nics, SIGKILL);
