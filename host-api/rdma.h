@@ -208,8 +208,8 @@ int sp_rdma_cm_create(struct sp_rdma *rdma, enum sp_cm_kind kind, uint32_t port_
 /* Also ends its connection. */
 int sp_rdma_cm_destroy(struct sp_rdma_cm *cm);
 void sp_rdma_cm_set_user(struct sp_rdma_cm *cm, void *user);
-/* ip NULL: any address of the NIC. *port 0: what sp_rdma_cm_bind has bound, or the NIC chooses; it says it. -EADDRINUSE,
- * -EACCES. shared: with other ids of this context that are bound so, and do not listen. */
+/* ip NULL: any address of the NIC. *port 0: what sp_rdma_cm_bind has bound, or the NIC chooses; it says it.
+ * -EADDRINUSE, -EACCES. shared: with other ids of this context that are bound so, and do not listen. */
 int sp_rdma_cm_bind(struct sp_rdma_cm *cm, const uint8_t ip[16], uint16_t *port, bool shared);
 int sp_rdma_cm_listen(struct sp_rdma_cm *cm, const uint8_t ip[16], uint16_t *port, uint32_t backlog);
 /* param->id is set here; private_data: param->private_len bytes. The outcome comes as an event. */

@@ -93,7 +93,9 @@ static int verbs_to_rts(struct sp_rdma_pair *qp, const struct sp_rdma_link *l, c
 		.state = SP_RDMA_RTS,
 		.sq_psn = psn,
 		.max_rd_atomic = peer && peer->responder_resources < reads ? peer->responder_resources : reads,
-		.timeout = l->timeout ? l->timeout : peer && peer->timeout ? peer->timeout : 14,
+		.timeout = l->timeout		   ? l->timeout
+			   : peer && peer->timeout ? peer->timeout
+						   : 14,
 		.retry_cnt = l->retry_cnt ? l->retry_cnt : 7,
 		.rnr_retry = l->rnr_retry ? l->rnr_retry : 7};
 

@@ -333,9 +333,9 @@ struct sp_cm_id {
 };
 struct sp_cm_listen {
 	uint32_t id, backlog;
-	uint8_t ip[16];		 /* zero: any address of the NIC */
-	uint16_t port;		 /* 0: the service chooses, or what BIND has bound */
-	uint16_t shared;	 /* BIND: 1: other ids of the application that do not listen may have it as well */
+	uint8_t ip[16];	 /* zero: any address of the NIC */
+	uint16_t port;	 /* 0: the service chooses, or what BIND has bound */
+	uint16_t shared; /* BIND: 1: other ids of the application that do not listen may have it as well */
 };
 struct sp_cm_param {
 	uint32_t id, qp, psn, qkey;  /* psn: from which on the peer is to send */
