@@ -20,5 +20,6 @@ int command_sim(int argc, char **argv);
 int command_wire(int argc, char **argv);
 int command_rdma(int argc, char **argv);
 int command_rvma(int argc, char **argv);
+int command_verbs(int argc, char **argv);
 
 #endif

@@ -27,6 +27,9 @@ static const struct command {
 	{"send", command_send, "send a file to another host, through a running NIC"},
 	{"recv", command_recv, "receive files from send"},
 	{"rdma", command_rdma, "RDMA between NICs: bandwidth, latency, ping"},
+#ifdef SP_VERBS_DIR
+	{"verbs", command_verbs, "run an unchanged program for libibverbs on a running NIC"},
+#endif
 	{"rvma", command_rvma, "RVMA mailboxes from the shell: listen, put, get"},
 	{"handler", command_handler, "list handlers, show one with its parameters, begin a new one"},
 	{"doctor", command_doctor, "check this machine, and say what to do about problems"},

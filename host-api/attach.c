@@ -95,7 +95,8 @@ static int sp_attached_mr_free(struct sp_dev *dev, struct sp_mr *mr)
 	if (rc)
 		return rc;
 	sp_attach_release(&x);
-	munmap(mr->addr, mr->len); /* until then it stays charged to us */
+	if (!((struct sp_region *)mr)->moved)
+		munmap(mr->addr, mr->len); /* until then it stays charged to us */
 	return 0;
 }
 
@@ -379,7 +380,8 @@ static void sp_attached_close(struct sp_dev *dev)
 			sp_attached_unmap(c);
 		}
 	for (struct sp_region *r = a->pub.regions; r; r = r->next)
-		munmap(r->mr.addr, r->mr.len);
+		if (!r->moved)
+			munmap(r->mr.addr, r->mr.len);
 	if (a->queues)
 		munmap(a->queues, a->queues_bytes);
 	/* The NIC ends all contexts and regions of a connection with it. */
@@ -397,6 +399,7 @@ static void sp_attached_close(struct sp_dev *dev)
 static const struct sp_dev_ops sp_attached_ops = {
 	.mr_alloc = sp_attached_mr_alloc,
 	.mr_free = sp_attached_mr_free,
+	.mappings = true,
 	.context_open = sp_attached_open,
 	.context_close = sp_attached_context_close,
 	.context_qp = sp_attached_qp,

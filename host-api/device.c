@@ -51,6 +51,17 @@ int sp_mr_reg(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr)
 	return addr ? sp_mr_make(dev, addr, len, mr) : -EINVAL;
 }
 
+int sp_mr_moved(struct sp_mr *mr, void *addr)
+{
+	if (!mr || !addr)
+		return -EINVAL;
+	if (!mr->dev->ops->mappings)
+		return -EOPNOTSUPP;
+	mr->addr = addr;
+	((struct sp_region *)mr)->moved = true;
+	return 0;
+}
+
 int sp_mr_free(struct sp_mr *mr)
 {
 	struct sp_region *r = (struct sp_region *)mr;

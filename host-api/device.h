@@ -11,6 +11,7 @@ struct sp_dev_ops {
 	int (*mr_alloc)(struct sp_dev *, uint64_t len, struct sp_mr *);
 	int (*mr_reg)(struct sp_dev *, void *addr, uint64_t len, struct sp_mr *);
 	int (*mr_free)(struct sp_dev *, struct sp_mr *);
+	bool mappings; /* regions are mapped for this process alone, so that it may move them */
 	int (*context_open)(struct sp_dev *, const char *name, const char *handler, const struct sp_setting *, size_t,
 			    uint32_t *id, struct sp_error *);
 	int (*context_close)(struct sp_dev *, uint32_t id);
@@ -31,6 +32,7 @@ struct sp_dev_ops {
 
 struct sp_region {
 	struct sp_mr mr;
+	bool moved;			/* its mapping is the application's */
 	struct sp_region *next, **back; /* back: the pointer that points here */
 };
 

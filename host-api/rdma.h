@@ -43,6 +43,8 @@ int sp_rdma_query(struct sp_rdma *rdma, struct sp_rdma_limits *limits);
 /* ---- protection domains and memory ---- */
 int sp_rdma_pd_alloc(struct sp_rdma *rdma, struct sp_rdma_pd **pd);
 int sp_rdma_pd_dealloc(struct sp_rdma_pd *pd); /* -EBUSY: it has objects */
+struct sp_rdma *sp_rdma_of(const struct sp_rdma_pd *pd);
+struct sp_dev *sp_rdma_dev(const struct sp_rdma *rdma);
 
 /* Do not change. */
 struct sp_rdma_mr {
@@ -67,15 +69,18 @@ struct sp_rdma_fetch_op {
 	enum sp_rdma_fetch kind;
 	uint32_t len;
 	uint64_t va;
+	void *own;		 /* where va is in this process (sp_rdma_mr_lies_at) */
 	void *bytes;		 /* READ: to here; WRITE: from here */
 	uint64_t value, compare; /* ADD: value; CAS: stores value if it is `compare` */
 	uint64_t before;	 /* set: ADD, CAS */
 };
 typedef int sp_rdma_agent_fn(void *user, struct sp_rdma_fetch_op *op); /* 0; otherwise the peer's request fails */
-/* Before the first region with such a range. serve NULL: va are addresses of this process, and the library copies. What
+/* Before the first region with such a range. serve NULL: the library copies, in rising order, the last byte last. What
  * peers ask fails if nobody calls for 250 ms. Own requests and receives must not name such ranges. -EBUSY: there is
  * one. */
 int sp_rdma_agent_start(struct sp_rdma *rdma, sp_rdma_agent_fn *serve, void *user);
+/* The agent's ranges of a region whose va is not its address in this process. */
+void sp_rdma_mr_lies_at(struct sp_rdma_mr *mr, void *addr);
 /* -EAGAIN: the NIC still uses it, but refuses its keys already; call again. */
 int sp_rdma_mr_dereg(struct sp_rdma_mr *mr);
 
@@ -203,7 +208,9 @@ int sp_rdma_cm_create(struct sp_rdma *rdma, enum sp_cm_kind kind, uint32_t port_
 /* Also ends its connection. */
 int sp_rdma_cm_destroy(struct sp_rdma_cm *cm);
 void sp_rdma_cm_set_user(struct sp_rdma_cm *cm, void *user);
-/* ip NULL: any address of the NIC. *port 0: the NIC chooses, and says it. -EADDRINUSE, -EACCES. */
+/* ip NULL: any address of the NIC. *port 0: what sp_rdma_cm_bind has bound, or the NIC chooses; it says it.
+ * -EADDRINUSE, -EACCES. shared: with other ids of this context that are bound so, and do not listen. */
+int sp_rdma_cm_bind(struct sp_rdma_cm *cm, const uint8_t ip[16], uint16_t *port, bool shared);
 int sp_rdma_cm_listen(struct sp_rdma_cm *cm, const uint8_t ip[16], uint16_t *port, uint32_t backlog);
 /* param->id is set here; private_data: param->private_len bytes. The outcome comes as an event. */
 int sp_rdma_cm_connect(struct sp_rdma_cm *cm, const struct sp_cm_param *param, const void *private_data);

@@ -8,10 +8,28 @@
 
 #define AGENT_BYTES (8ull << 20) /* of the staging area, about */
 
+/* A program may spin on the last byte, or follow the bytes as they come: memcpy() promises no order, so this copies
+ * exactly these bytes, in rising order, and the last one with release. Aligned words of dst are written whole. */
+static void agent_copy(uint8_t *dst, const uint8_t *src, uint32_t len)
+{
+	uint32_t i = 0;
+
+	for (; i + 1 < len && (uintptr_t)(dst + i) % 8; i++)
+		__atomic_store_n(dst + i, src[i], __ATOMIC_RELEASE);
+	for (; i + 8 <= len; i += 8) {
+		uint64_t word;
+
+		memcpy(&word, src + i, 8);
+		__atomic_store_n((uint64_t *)(void *)(dst + i), word, __ATOMIC_RELEASE);
+	}
+	for (; i < len; i++)
+		__atomic_store_n(dst + i, src[i], __ATOMIC_RELEASE);
+}
+
 /* The default: the memory is this process's own. */
 static int agent_copies(void *user, struct sp_rdma_fetch_op *op)
 {
-	uint8_t *own = (uint8_t *)(uintptr_t)op->va;
+	uint8_t *own = op->own;
 
 	(void)user;
 	switch (op->kind) {
@@ -19,7 +37,7 @@ static int agent_copies(void *user, struct sp_rdma_fetch_op *op)
 		memcpy(op->bytes, own, op->len);
 		return 0;
 	case SP_RDMA_FETCH_WRITE:
-		memcpy(own, op->bytes, op->len);
+		agent_copy(own, op->bytes, op->len);
 		return 0;
 	case SP_RDMA_FETCH_ADD:
 		op->before = __atomic_fetch_add((uint64_t *)(void *)own, op->value, __ATOMIC_SEQ_CST);
@@ -67,14 +85,16 @@ int sp_rdma_agent_start(struct sp_rdma *r, sp_rdma_agent_fn *serve, void *user)
 	return 0;
 }
 
-/* Of a region that is still registered, and the agent's. */
-static bool agent_may(const struct sp_rdma *r, uint32_t rkey, uint64_t va, uint32_t len)
+/* Where it is in this process, if it is of a region that is still registered, and the agent's; else NULL. */
+static uint8_t *agent_own(const struct sp_rdma *r, uint32_t rkey, uint64_t va, uint32_t len)
 {
 	for (const struct sp_rdma_pd *pd = r->pds; pd; pd = pd->next)
 		for (const struct verbs_mr *m = pd->mrs; m; m = m->next)
 			if (m->fetched && m->mr.rkey == rkey)
-				return va - m->mr.va <= m->mr.len && len <= m->mr.len - (va - m->mr.va);
-	return false;
+				return va - m->mr.va <= m->mr.len && len <= m->mr.len - (va - m->mr.va)
+					       ? m->own + (va - m->mr.va)
+					       : NULL;
+	return NULL;
 }
 
 /* What the NIC says is checked: its question must be about a region, and about the staging area. */
@@ -87,7 +107,7 @@ static int agent_do(struct sp_rdma *r, const struct sp_event *e, uint64_t *befor
 	int rc;
 
 	if (!r->serve || at > r->staging.len || need > r->staging.len - at || (atomic && (len != 8 || at % 8)) ||
-	    !agent_may(r, (uint32_t)(e->arg[2] >> 32), op.va, len))
+	    !(op.own = agent_own(r, (uint32_t)(e->arg[2] >> 32), op.va, len)))
 		return -EFAULT;
 	op.bytes = r->staging.addr + at;
 	if (atomic) {

@@ -114,9 +114,10 @@ void sp_rdma_cm_set_user(struct sp_rdma_cm *cm, void *user)
 }
 
 /* ---- requests ---- */
-int sp_rdma_cm_listen(struct sp_rdma_cm *cm, const uint8_t ip[16], uint16_t *port, uint32_t backlog)
+static int verbs_cm_bind(struct sp_rdma_cm *cm, uint32_t op, struct sp_cm_listen ask, const uint8_t ip[16],
+			 uint16_t *port)
 {
-	struct sp_cm_listen ask = {.backlog = backlog}, answer;
+	struct sp_cm_listen answer;
 	int rc;
 
 	if (!cm || !port)
@@ -125,10 +126,20 @@ int sp_rdma_cm_listen(struct sp_rdma_cm *cm, const uint8_t ip[16], uint16_t *por
 	ask.port = *port;
 	if (ip)
 		memcpy(ask.ip, ip, sizeof(ask.ip));
-	rc = verbs_service(cm->object.rdma, SP_CM_LISTEN, &ask, sizeof(ask), &answer, sizeof(answer));
+	rc = verbs_service(cm->object.rdma, op, &ask, sizeof(ask), &answer, sizeof(answer));
 	if (!rc)
 		*port = answer.port;
 	return rc;
+}
+
+int sp_rdma_cm_bind(struct sp_rdma_cm *cm, const uint8_t ip[16], uint16_t *port, bool shared)
+{
+	return verbs_cm_bind(cm, SP_CM_BIND, (struct sp_cm_listen){.shared = shared}, ip, port);
+}
+
+int sp_rdma_cm_listen(struct sp_rdma_cm *cm, const uint8_t ip[16], uint16_t *port, uint32_t backlog)
+{
+	return verbs_cm_bind(cm, SP_CM_LISTEN, (struct sp_cm_listen){.backlog = backlog}, ip, port);
 }
 
 static int verbs_cm_say(struct sp_rdma_cm *cm, uint32_t op, const struct sp_cm_param *param, const void *private_data)

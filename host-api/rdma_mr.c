@@ -29,6 +29,16 @@ int sp_rdma_pd_alloc(struct sp_rdma *r, struct sp_rdma_pd **pd)
 	return 0;
 }
 
+struct sp_rdma *sp_rdma_of(const struct sp_rdma_pd *pd)
+{
+	return pd->rdma;
+}
+
+struct sp_dev *sp_rdma_dev(const struct sp_rdma *rdma)
+{
+	return rdma->dev;
+}
+
 int sp_rdma_pd_dealloc(struct sp_rdma_pd *pd)
 {
 	const struct sp_rdma_id id = {pd ? pd->id : 0};
@@ -107,6 +117,7 @@ int sp_rdma_mr_reg_ranges(struct sp_rdma_pd *pd, uint64_t va, const struct sp_rd
 	}
 	m->mr = (struct sp_rdma_mr){pd, va, ask.head.len, keys.lkey, keys.rkey};
 	m->fetched = fetched;
+	m->own = (uint8_t *)(uintptr_t)va;
 	m->next = pd->mrs;
 	m->back = &pd->mrs;
 	if (m->next)
@@ -114,6 +125,11 @@ int sp_rdma_mr_reg_ranges(struct sp_rdma_pd *pd, uint64_t va, const struct sp_rd
 	pd->mrs = m;
 	*out = &m->mr;
 	return 0;
+}
+
+void sp_rdma_mr_lies_at(struct sp_rdma_mr *mr, void *addr)
+{
+	((struct verbs_mr *)mr)->own = addr;
 }
 
 int sp_rdma_mr_dereg(struct sp_rdma_mr *mr)

@@ -48,6 +48,7 @@ struct sp_rdma_pd {
 struct verbs_mr {
 	struct sp_rdma_mr mr; /* first */
 	bool fetched;	      /* some of it is the agent's */
+	uint8_t *own;	      /* where mr.va is in this process */
 	struct verbs_mr *next, **back;
 };
 

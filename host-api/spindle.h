@@ -61,6 +61,11 @@ int sp_mr_alloc(struct sp_dev *dev, uint64_t len, struct sp_mr **mr);
 /* Registers memory of the application; only with an embedded NIC (otherwise -EOPNOTSUPP). It must outlive the
  * region. */
 int sp_mr_reg(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr);
+/* Says that the caller has moved this process's mapping of a region of sp_mr_alloc to addr (mremap), so that mr->addr
+ * follows. From now on the mapping is the caller's: neither sp_mr_free nor sp_dev_close unmaps it. The memory stays
+ * charged, and is never used again, until the caller has unmapped it or mapped something else there. Only with an
+ * attached NIC (otherwise -EOPNOTSUPP). */
+int sp_mr_moved(struct sp_mr *mr, void *addr);
 /* -EBUSY while a posted buffer or a send uses it. Not to be called after sp_dev_close, which frees what is left. */
 int sp_mr_free(struct sp_mr *mr);
 

@@ -155,6 +155,7 @@ int rdma_client_bw(struct rdma_ends *e, uint64_t size)
 		return -1;
 	row.verified = a->verify;
 	row.received = answer.count;
+	row.srq = e->peer_srq;
 	row.counted = e->how.op == RDMA_SEND;
 	row.bad = answer.bad + run.bad;
 	show_bw(a, &row);

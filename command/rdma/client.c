@@ -83,6 +83,7 @@ static int connect_queue(struct rdma_ends *e, struct rdma_queue *q)
 	q->rkey = answer.rkey;
 	q->va = answer.va;
 	q->connected = true;
+	e->peer_srq = reply.srq;
 	return ud ? target(e, q, &reply) : 0;
 }
 

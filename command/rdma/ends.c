@@ -171,14 +171,22 @@ static uint8_t *recv_at(const struct rdma_ends *e, const struct rdma_queue *q, u
 }
 
 /* A datagram has its 40 bytes in front; so that it begins at a multiple of 64, they begin at 24. */
-static int receive(struct rdma_ends *e, struct rdma_queue *q, uint32_t number)
+static int receive(struct rdma_ends *e, const struct rdma_queue *q, uint32_t number)
 {
 	const unsigned front = e->how.type == SP_RDMA_UD ? GRH - SP_RDMA_GRH : GRH;
 	const struct sp_rdma_sge sge = {(uintptr_t)recv_at(e, q, number) + front, (uint32_t)recv_bytes(e) - front,
 					e->mr->lkey};
 	const struct sp_rdma_recv_wr wr = {.wr_id = WR_ID(CAME, q, number), .sge = &sge, .sges = 1};
 
-	return sp_rdma_post_recv(q->qp, &wr, NULL);
+	const sp_time until = sp_clock() + 2 * SP_SEC;
+	int rc;
+
+	if (!e->srq)
+		return sp_rdma_post_recv(q->qp, &wr, NULL);
+	/* Another worker of the NIC may still copy what was in the entry before. */
+	while ((rc = sp_rdma_post_srq_recv(e->srq, &wr, NULL)) == -EAGAIN && sp_clock() < until)
+		sched_yield();
+	return rc;
 }
 
 static int queue_open(struct rdma_ends *e, struct rdma_queue *q)
@@ -186,6 +194,7 @@ static int queue_open(struct rdma_ends *e, struct rdma_queue *q)
 	const struct sp_rdma_qp_init init = {.type = (enum sp_rdma_qp_type)e->how.type,
 					     .send_cq = e->cq,
 					     .recv_cq = e->cq,
+					     .srq = e->srq,
 					     .send_wr = e->depth + 8,
 					     .recv_wr = e->recvs,
 					     .user = q};
@@ -194,9 +203,48 @@ static int queue_open(struct rdma_ends *e, struct rdma_queue *q)
 	if (rc)
 		return rdma_fail_nic(e->asked, "QP", rc);
 	rc = sp_rdma_prepare(q->qp, &e->link);
-	for (uint32_t i = 0; !rc && i < e->recvs; i++)
+	for (uint32_t i = 0; !rc && !e->srq && i < e->recvs; i++)
 		rc = receive(e, q, i);
 	return rc ? rdma_fail_nic(e->asked, "QP", rc) : 0;
+}
+
+/* A queue that all QPs take their receives from: as many as they would have had, if it may be so long. */
+static int shared(struct rdma_ends *e)
+{
+	struct sp_rdma_srq_attr attr = {.sges = 1};
+	struct sp_rdma_limits limits;
+	int rc = sp_rdma_query(e->rdma, &limits);
+
+	if (rc)
+		return rdma_fail_nic(e->asked, "shared receive queue", rc);
+	if (e->recvs > limits.wrs / e->queues)
+		e->recvs = limits.wrs / e->queues;
+	attr.entries = e->queues * e->recvs;
+	rc = sp_rdma_srq_create(e->pd, &attr, &e->srq);
+	for (uint32_t i = 0; !rc && i < attr.entries; i++)
+		rc = receive(e, &e->queue[i % e->queues], i / e->queues);
+	return rc ? rdma_fail_nic(e->asked, "shared receive queue", rc) : 0;
+}
+
+static int order(const void *left, const void *right)
+{
+	const struct rdma_number *a = left, *b = right;
+
+	return a->qp < b->qp ? -1 : a->qp > b->qp;
+}
+
+static void note_numbers(struct rdma_ends *e)
+{
+	for (uint32_t i = 0; i < e->queues; i++)
+		e->number[i] = (struct rdma_number){sp_rdma_qp_number(e->queue[i].qp), i};
+	qsort(e->number, e->queues, sizeof(*e->number), order);
+}
+
+static struct rdma_queue *queue_of(const struct rdma_ends *e, uint32_t qp)
+{
+	const struct rdma_number key = {.qp = qp}, *n = bsearch(&key, e->number, e->queues, sizeof(key), order);
+
+	return n ? &e->queue[n->index] : NULL;
 }
 
 int rdma_ends_open(struct rdma_ends *e)
@@ -206,7 +254,8 @@ int rdma_ends_open(struct rdma_ends *e)
 	e->queues = e->how.queues;
 	sizes(e);
 	e->queue = calloc(e->queues, sizeof(*e->queue));
-	if (!e->queue)
+	e->number = calloc(e->queues, sizeof(*e->number));
+	if (!e->queue || !e->number)
 		return rdma_fail(e->asked, "no memory");
 	for (uint32_t i = 0; i < e->queues; i++)
 		e->queue[i].index = i;
@@ -217,8 +266,12 @@ int rdma_ends_open(struct rdma_ends *e)
 	if (rc)
 		return rdma_fail_nic(e->asked, "completion queue", rc);
 	rc = memory(e);
+	if (!rc && e->asked->use_srq)
+		rc = shared(e);
 	for (uint32_t i = 0; !rc && i < e->queues; i++)
 		rc = queue_open(e, &e->queue[i]);
+	if (!rc)
+		note_numbers(e);
 	return rc;
 }
 
@@ -240,6 +293,8 @@ void rdma_ends_close(struct rdma_ends *e)
 		END(e, sp_rdma_ah_destroy(q->ah));
 	}
 	free(e->queue);
+	free(e->number);
+	END(e, sp_rdma_srq_destroy(e->srq));
 	END(e, sp_rdma_mr_dereg(e->mr));
 	END(e, sp_rdma_mr_dereg(e->fetched));
 	free(e->own);
@@ -247,6 +302,8 @@ void rdma_ends_close(struct rdma_ends *e)
 	END(e, sp_rdma_cq_destroy(e->cq));
 	END(e, sp_rdma_pd_dealloc(e->pd));
 	e->queue = NULL;
+	e->number = NULL;
+	e->srq = NULL;
 	e->mr = e->fetched = NULL;
 	e->own = NULL;
 	e->memory = NULL;
@@ -338,11 +395,12 @@ static const char *status_text(int status)
 	}
 }
 
-static int took(struct rdma_ends *e, struct rdma_queue *q, const struct sp_rdma_wc *wc)
+/* room: the queue whose memory the receive was of, which is q's own but for a shared receive queue. */
+static int took(struct rdma_ends *e, struct rdma_queue *q, const struct rdma_queue *room, const struct sp_rdma_wc *wc)
 {
 	const uint32_t number = (uint32_t)wc->wr_id;
 	const bool ud = e->how.type == SP_RDMA_UD;
-	const uint8_t *bytes = recv_at(e, q, number) + GRH;
+	const uint8_t *bytes = recv_at(e, room, number) + GRH;
 	const uint32_t imm = wc->flags & SP_RDMA_WC_IMM ? ntohl(wc->imm) : UINT32_MAX - 3;
 	struct rdma_word word;
 	uint32_t len = wc->len;
@@ -360,7 +418,7 @@ static int took(struct rdma_ends *e, struct rdma_queue *q, const struct sp_rdma_
 	}
 	if (rc)
 		return rc;
-	rc = receive(e, q, number);
+	rc = receive(e, room, number);
 	return rc ? rdma_fail_nic(e->asked, "posting", rc) : 0;
 }
 
@@ -374,10 +432,11 @@ int rdma_ends_poll(struct rdma_ends *e)
 		return rdma_fail_nic(e->asked, "completions", n);
 	for (int i = 0; i < n && !rc; i++) {
 		const uint32_t index = (uint32_t)(wc[i].wr_id >> 32) & 0xFFFF;
-		struct rdma_queue *q = index < e->queues ? &e->queue[index] : NULL;
+		struct rdma_queue *room = index < e->queues ? &e->queue[index] : NULL;
 		const unsigned kind = (unsigned)(wc[i].wr_id >> 56);
+		struct rdma_queue *q = kind == CAME && e->srq ? queue_of(e, wc[i].qp) : room;
 
-		if (!q)
+		if (!q || !room)
 			return rdma_fail(e->asked, "a completion of nothing");
 		if (wc[i].status != SP_RDMA_OK) {
 			if (q->ended) /* the peer has gone, as it has said */
@@ -386,7 +445,7 @@ int rdma_ends_poll(struct rdma_ends *e)
 					 (int)wc[i].status);
 		}
 		if (kind == CAME)
-			rc = took(e, q, &wc[i]);
+			rc = took(e, q, room, &wc[i]);
 		else if (kind == WORD_SENT)
 			q->word_busy = false;
 		else if (kind == SENT)

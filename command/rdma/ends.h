@@ -23,7 +23,7 @@ struct rdma_asked {
 	uint8_t to[16], from[16];
 	uint64_t op, type; /* type: 0 rc, 1 uc, 2 ud */
 	uint64_t size, iterations, duration, interval, port, queues, depth, mtu, qp_timeout, timeout;
-	bool all, verify, json, events, keep, selective, agent;
+	bool all, verify, json, events, keep, selective, agent, use_srq;
 };
 
 /* Private data of a request, 48 bytes; the byte order is that of the magic. */
@@ -67,6 +67,10 @@ struct rdma_queue {
 	bool word_busy, connected, ended;
 };
 
+struct rdma_number {
+	uint32_t qp, index;
+};
+
 struct rdma_ends {
 	const struct rdma_asked *asked;
 	struct rdma_hello how; /* of the client */
@@ -78,7 +82,9 @@ struct rdma_ends {
 	struct sp_rdma_mr *mr;
 	struct sp_rdma_mr *fetched; /* --agent: of `own`, where the areas are; otherwise NULL */
 	uint8_t *own;
+	struct sp_rdma_srq *srq; /* --use-srq: all QPs take their receives from it; otherwise NULL */
 	struct rdma_queue *queue;
+	struct rdma_number *number; /* of QPs, in rising order */
 	uint32_t queues, depth, recvs, slots, recv_slots;
 	uint64_t stride;
 	struct sp_rdma_link link;
@@ -87,6 +93,7 @@ struct rdma_ends {
 	int (*word)(struct rdma_ends *, struct rdma_queue *, const struct rdma_word *, uint32_t imm);
 	int (*sent)(struct rdma_ends *, struct rdma_queue *, uint32_t number);
 	unsigned idle;
+	bool peer_srq; /* client: as the answer to a request for a connection has said */
 };
 
 /* Prints a message; -1. */

@@ -47,6 +47,8 @@ static const struct option_row rows[] = {
 	{"keep", 0, OPTION_FLAG, NULL, "server: serve clients until a signal, not one", AT(keep), .modes = 1},
 	{"agent", 0, OPTION_FLAG, NULL, "bw, server: memory that the NIC has not made; an agent copies", AT(agent),
 	 .modes = 1},
+	{"use-srq", 0, OPTION_FLAG, NULL, "bw, server: all QPs take receives from one shared queue", AT(use_srq),
+	 .modes = 1},
 	{0},
 };
 
@@ -138,6 +140,8 @@ static int arguments(struct rdma_asked *a, int argc, char **argv)
 				      option_name(foreign));
 	if (a->agent && a->mode != RDMA_BW)
 		return options_misuse(&usage, "--agent is for bw");
+	if (a->use_srq && a->mode != RDMA_BW)
+		return options_misuse(&usage, "--use-srq is for bw");
 	if (!a->client)
 		return OPTIONS_GO_ON;
 	if (sp_parse_ip(o.argument[1], a->to, NULL))

@@ -45,7 +45,10 @@ static int came(struct rdma_ends *e, struct rdma_queue *q, const uint8_t *bytes,
 	if (e->how.op != RDMA_SEND)
 		return 0;
 	q->came++;
-	if (e->how.flags & RDMA_HELLO_VERIFY && !rdma_right(bytes, imm, len))
+	/* Where nothing gets lost, messages of a QP come in their order: one that was another QP's does not fit. */
+	if (e->how.flags & RDMA_HELLO_VERIFY &&
+	    (!rdma_right(bytes, imm, len) ||
+	     (e->how.type == SP_RDMA_RC && e->how.mode == RDMA_BW && imm != (uint32_t)((q->came - 1) & 0x7FFFFFFF))))
 		q->bad++;
 	return e->how.mode == RDMA_BW ? 0 : echo(e, q, bytes, len, imm);
 }

@@ -71,6 +71,8 @@ void show_bw(const struct rdma_asked *a, const struct show_bw *r)
 		      "msg_rate_mpps", rate / 1e6);
 	if (o && r->counted)
 		json_object_set_new(o, "received", json_integer((json_int_t)r->received));
+	if (o && r->srq)
+		json_object_set_new(o, "srq", json_true());
 	if (o && r->verified)
 		json_object_set_new(o, "bad", json_integer((json_int_t)r->bad));
 	output_json(o, JSON_COMPACT);

@@ -9,6 +9,7 @@ struct show_bw {
 	uint64_t size, iterations, received, bad;
 	double seconds, peak;	/* peak: bytes/s; 0: too short to tell */
 	bool verified, counted; /* counted: received says something */
+	bool srq;		/* the peer has said that its receives are shared */
 };
 
 int show_family(const uint8_t ip[16]);

@@ -61,8 +61,10 @@ static int cm_create(struct sp_ctx *c, struct sp_control *r)
 	return cm_answer(r, &(struct sp_cm_id){x->local}, sizeof(struct sp_cm_id));
 }
 
+/* LISTEN and BIND. */
 static int cm_listen(struct sp_ctx *c, struct cm_app *app, struct sp_control *r)
 {
+	const bool bind = r->op == SP_CM_BIND;
 	struct sp_cm_listen q;
 	struct cm_id *x;
 	int rc;
@@ -73,14 +75,16 @@ static int cm_listen(struct sp_ctx *c, struct cm_app *app, struct sp_control *r)
 	x = cm_own(c, app, q.id);
 	if (!x)
 		return -ENOENT;
-	if (x->state != CM_IDLE)
+	if (x->state != CM_IDLE || (bind && x->in_port))
 		return -EINVAL;
-	rc = cm_port_bind(c, x, q.ip, q.port, false);
+	rc = cm_port_bind(c, x, q.ip, q.port, bind ? q.shared : x->in_port);
 	if (rc)
 		return rc;
+	q.port = x->own_port;
+	if (bind)
+		return cm_answer(r, &q, sizeof(q));
 	x->backlog = q.backlog && q.backlog < CM_BACKLOG_MOST ? q.backlog : CM_BACKLOG_MOST;
 	cm_set(c, x, CM_LISTEN);
-	q.port = x->own_port;
 	return cm_answer(r, &q, sizeof(q));
 }
 
@@ -278,6 +282,7 @@ static int cm_request(struct sp_ctx *c, struct sp_control *r)
 	case SP_CM_CREATE:
 		return cm_create(c, r);
 	case SP_CM_LISTEN:
+	case SP_CM_BIND:
 		return cm_listen(c, app, r);
 	case SP_CM_TAKE:
 		return app ? cm_take(app, r) : -ENOENT;

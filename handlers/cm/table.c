@@ -129,7 +129,8 @@ static bool cm_ip_any(const uint8_t ip[16])
 static bool cm_port_taken(struct sp_ctx *c, const struct cm_id *x, uint64_t service, const uint8_t ip[16], bool share)
 {
 	for (const struct cm_id *o = *cm_bucket(c, CM_BY_PORT, service); o; o = o->chain[CM_BY_PORT])
-		if (o->service == service && (cm_ip_any(o->own) || cm_ip_any(ip) || !memcmp(o->own, ip, 16)) &&
+		if (o != x && o->service == service &&
+		    (cm_ip_any(o->own) || cm_ip_any(ip) || !memcmp(o->own, ip, 16)) &&
 		    !(share && o->app == x->app && o->state != CM_LISTEN))
 			return true;
 	return false;
@@ -140,6 +141,14 @@ int cm_port_bind(struct sp_ctx *c, struct cm_id *x, const uint8_t ip[16], uint16
 	const struct cm *s = cm_of(c);
 	uint64_t service = SP_CM_SERVICE(x->port_space, port);
 
+	if (x->in_port) { /* bound before */
+		if (port && port != x->own_port)
+			return -EINVAL;
+		if (cm_port_taken(c, x, x->service, ip, share))
+			return -EADDRINUSE;
+		memcpy(x->own, ip, 16);
+		return 0;
+	}
 	if (port && port < s->ports_from)
 		return -EACCES;
 	for (unsigned tries = 0; !port && tries < 1024; tries++) { /* dynamic ports, as IANA has them */

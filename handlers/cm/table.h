@@ -20,7 +20,8 @@ struct cm_id *cm_qp_find(struct sp_ctx *c, const uint8_t ip[16], const uint8_t g
 			 const struct cm_id *but);
 void cm_qp_enter(struct sp_ctx *c, struct cm_id *x);
 void cm_qp_leave(struct sp_ctx *c, struct cm_id *x);
-/* port 0: one is chosen. -EADDRINUSE, -EACCES. share: with other ids of the same application that do not listen. */
+/* port 0: the one that it has, or one is chosen. -EADDRINUSE, -EACCES, -EINVAL: it has another one. share: with other
+ * ids of the same application that do not listen. */
 int cm_port_bind(struct sp_ctx *c, struct cm_id *x, const uint8_t ip[16], uint16_t port, bool share);
 struct cm_id *cm_listener_find(struct sp_ctx *c, uint64_t service, const uint8_t ip[16]);
 struct cm_app *cm_app_find(struct sp_ctx *c, uint32_t context, bool make);

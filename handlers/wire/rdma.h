@@ -321,6 +321,7 @@ enum sp_cm_control {
 	SP_CM_DISCONNECT,  /* sp_cm_id: DREQ, or DREP if the peer has asked */
 	SP_CM_TAKE,	   /* nothing -> the oldest sp_cm_event and its private data; -ENOENT: there is none */
 	SP_CM_ESTABLISHED, /* sp_cm_id: data has come before the RTU */
+	SP_CM_BIND,	   /* sp_cm_listen -> sp_cm_listen, with the port, which LISTEN or CONNECT uses. As LISTEN */
 };
 enum sp_cm_kind { SP_CM_CONNECTED /* RC, UC: REQ, REP, RTU */, SP_CM_DATAGRAM /* UD: SIDR */ };
 struct sp_cm_create {
@@ -332,8 +333,9 @@ struct sp_cm_id {
 };
 struct sp_cm_listen {
 	uint32_t id, backlog;
-	uint8_t ip[16];		 /* zero: any address of the NIC */
-	uint16_t port, reserved; /* 0: the service chooses */
+	uint8_t ip[16];	 /* zero: any address of the NIC */
+	uint16_t port;	 /* 0: the service chooses, or what BIND has bound */
+	uint16_t shared; /* BIND: 1: other ids of the application that do not listen may have it as well */
 };
 struct sp_cm_param {
 	uint32_t id, qp, psn, qkey;  /* psn: from which on the peer is to send */

@@ -134,7 +134,7 @@ def many_qps_share_the_work():
         for op in ("send", "write", "read"):
             rows = p.measure("bw", "--op", op, "-q", "8", "-n", str(FEW), "-s", "4096", "-t", "8", "--verify")
             figures(rows, 1, 8 * FEW)
-            assert rows[0]["iterations"] == 8 * FEW, rows
+            assert rows[0]["iterations"] == 8 * FEW and "srq" not in rows[0], rows
 
 
 @rule
@@ -213,6 +213,23 @@ def an_agent_serves_memory_that_no_nic_has_made():
             c = p.ask("bw", s.port, "--json", "--op", op, "--qp", qp, "-s", str(size), "-n", str(FEW), "-t", "16", "--verify")
             figures([json.loads(line) for line in c.end()], 1, FEW)
             s.end(0)
+
+
+@rule
+def qps_share_a_receive_queue_and_each_message_is_its_own_qps():
+    with Pair() as p:
+        for qp, queues, size in (("rc", 8, 64), ("rc", 8, 20000), ("uc", 4, 1000), ("ud", 4, 1000)):
+            s = p.serve("bw", "--use-srq")
+            c = p.ask("bw", s.port, "--json", "--qp", qp, "-q", str(queues), "-s", str(size), "-n", str(FEW), "-t", "16", "--verify")
+            rows = [json.loads(line) for line in c.end()]
+            s.end(0)
+            figures(rows, 1, queues * FEW)
+            assert rows[0]["received"] == queues * FEW if qp == "rc" else rows[0]["received"] > 0, rows
+            assert rows[0].get("srq", False) == (qp != "ud"), rows  # datagrams have no connection in which to say it
+        s = p.serve("bw", "--use-srq")
+        figures([json.loads(line) for line in p.ask("bw", s.port, "--json", "--op", "write", "-q", "4", "-n", str(FEW), "--verify").end()],
+                1, 4 * FEW)
+        s.end(0)
 
 
 @rule
@@ -304,6 +321,12 @@ def qps_on_two_workers_share_a_queue_and_each_byte_is_right():
             for size in ("64", "20000"):
                 many(p, op, size)
         many(p, "atomic", "8")
+        s = p.serve("bw", "--use-srq")
+        c = p.ask("bw", s.port, "--json", "-q", "8", "-s", "4000", "-n", str(10 * FEW), "-t", "8", "--verify")
+        rows = [json.loads(line) for line in c.end()]
+        figures(rows, 1, 80 * FEW)
+        assert rows[0]["srq"] and rows[0]["received"] == 80 * FEW, rows
+        s.end()
         s = p.serve("bw")
         c = p.ask("bw", s.port, "--json", "--op", "write", "-q", "16", "-D", "30s", "--verify")
         for nic in ("far", "near"):  # numbers are drawn, and with them workers

@@ -93,7 +93,7 @@ static uint32_t context[8], memory[8], qp[8], key[8], connection[8], contexts, m
 	tail[WORKERS];
 static unsigned age;
 static uint64_t done[SP_ATTACH_SEALED + 1]; /* requests that got what they wanted */
-static uint64_t verbs_done[SP_RDMA_QP_DESTROY + 1], cm_done[SP_CM_ESTABLISHED + 1];
+static uint64_t verbs_done[SP_RDMA_QP_DESTROY + 1], cm_done[SP_CM_BIND + 1];
 
 static bool ask_memory(struct sp_attach_exchange *x, void **at, uint64_t *bytes)
 {
@@ -278,7 +278,7 @@ static void right_control(struct sp_attach_request *r)
 	r->arg[0] = context[r->arg[0] % 8] | (uint64_t)service << 32;
 	r->arg[1] %= SP_RDMA_QP_DESTROY + 2;
 	verb = !service && (uint32_t)r->arg[0] == context[3] && r->arg[1] <= SP_RDMA_QP_DESTROY ? r->arg[1] : 0;
-	cm = service && r->arg[1] <= SP_CM_ESTABLISHED ? r->arg[1] : 0;
+	cm = service && r->arg[1] <= SP_CM_BIND ? r->arg[1] : 0;
 	if (service && r->arg[1] > SP_CM_CREATE && r->bytes >= 4 && r->data[0] < 8)
 		memcpy(r->data, &connection[r->data[0]], 4);
 	if (r->arg[2] & 1)

@@ -241,6 +241,39 @@ TEST_BETWEEN(start, cm_world_close, applications_see_only_their_own_and_end_alon
 	CU_ASSERT_EQUAL(cm_used(SERVER), 1); /* the other's */
 }
 
+static int bound(uint32_t app, uint32_t id, uint16_t port, bool shared)
+{
+	struct sp_cm_listen q = {.id = id, .port = port, .shared = shared};
+	const int rc = cm_ask(SERVER, app, SP_CM_BIND, &q, sizeof(q), &q, sizeof(q));
+
+	return rc ? rc : q.port;
+}
+
+TEST_BETWEEN(start, cm_world_close, a_port_is_bound_before_it_is_used)
+{
+	const uint32_t id = (uint32_t)cm_new(SERVER, APP, SP_CM_CONNECTED),
+		       two = (uint32_t)cm_new(SERVER, APP, SP_CM_CONNECTED),
+		       other = (uint32_t)cm_new(SERVER, 6, SP_CM_CONNECTED);
+
+	CU_ASSERT_EQUAL(bound(APP, id, 80, false), -EACCES);
+	CU_ASSERT_EQUAL(bound(APP, id, PORT, false), PORT);
+	CU_ASSERT_EQUAL(bound(APP, id, 0, false), -EINVAL);
+	CU_ASSERT_EQUAL(bound(APP, two, PORT, false), -EADDRINUSE);
+	CU_ASSERT_EQUAL(bound(6, other, PORT, true), -EADDRINUSE);
+	CU_ASSERT_TRUE(bound(6, other, 0, false) >= 49152);
+	CU_ASSERT_EQUAL(bound(APP, two, PORT, true), PORT);
+	cm_connect_to(CLIENT, APP, (uint32_t)cm_new(CLIENT, APP, SP_CM_CONNECTED), cm_world.nic[SERVER].ip, PORT, 100);
+	pass(SP_MS);
+	told(CLIENT, SP_CM_EVENT_REJECTED); /* nobody listens yet */
+	CU_ASSERT_EQUAL(cm_listen_on(SERVER, APP, id, PORT + 1, 0), -EINVAL);
+	CU_ASSERT_EQUAL(cm_listen_on(SERVER, APP, id, 0, 0), PORT);
+	CU_ASSERT_EQUAL(bound(APP, id, 0, false), -EINVAL);
+	CU_ASSERT_EQUAL(cm_listen_on(SERVER, APP, two, PORT, 0), -EADDRINUSE);
+	cm_connect_to(CLIENT, APP, (uint32_t)cm_new(CLIENT, APP, SP_CM_CONNECTED), cm_world.nic[SERVER].ip, PORT, 101);
+	pass(SP_MS);
+	told(SERVER, SP_CM_EVENT_REQUEST);
+}
+
 /* An event queue without room delays what is told, and loses nothing. */
 TEST_BETWEEN(start, cm_world_close, events_wait_for_room)
 {

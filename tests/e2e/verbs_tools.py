@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unmodified programs of libibverbs (ibverbs-utils, perftest) under `spindle verbs`, between two NICs and on one, and
+verbs_calls.c, which checks what they do not reach."""
+
+import atexit
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import net  # noqa: E402
+from hosts import Hosts  # noqa: E402
+from net import Skip, rule, sanitized, until  # noqa: E402
+from served import Process  # noqa: E402
+
+
+class Pair:
+    """Programs on NICs that the rules share. A rule that fails takes them along."""
+
+    hosts = None
+
+    @classmethod
+    def part(cls):
+        if cls.hosts:
+            cls.hosts, h = None, cls.hosts
+            h.__exit__()
+
+    def __init__(self, server="far", client="near"):
+        if not Pair.hosts:
+            Pair.hosts = Hosts(link="vhost")
+        self.house, self.server, self.client = Pair.hosts, server, client
+
+    def __enter__(self):
+        self.running = len(self.house.closing)
+        return self
+
+    def __exit__(self, *error):
+        if error[0]:
+            self.part()
+            return
+        while len(self.house.closing) > self.running:
+            self.house.closing.pop()()
+        for nic in (self.house.far_nic, self.house.near_nic):
+            said = nic.stderr()
+            assert nic.process.poll() is None and "Sanitizer" not in said and "runtime error" not in said, said
+
+    def run(self, nic, *words):
+        if words[0] != net.PROGRAM:
+            if not shutil.which(words[0]):
+                raise Skip("there is no %s here" % words[0])
+            if sanitized():
+                raise Skip("programs of others cannot load a library with sanitizers")
+        p = Process([net.SPINDLE, "verbs", "-n", nic, "--", *words], env=self.house.environment())
+        self.house.closing.append(p.kill)
+        return p
+
+    def both(self, *words):
+        """A tool on the server, and the same on the client: their lines. They meet at a TCP port."""
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        s = self.run(self.server, *words, "-p", str(port))
+        until("it listens", lambda: s.process.poll() is not None or listens(port))
+        c = self.run(self.client, *words, "-p", str(port), "127.0.0.1")
+        lines = c.end()
+        return s.end(), lines
+
+
+def listens(port):
+    end = ":%04X" % port
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(name, encoding="ascii") as f:
+            if any(line.split()[1].endswith(end) and line.split()[3] == "0A" for line in list(f)[1:]):
+                return True
+    return False
+
+
+PAIRS = ({}, {"client": "far"})  # between two NICs, and on one
+
+
+# ---- ibverbs-utils ---------------------------------------------------------------------------------------------------
+
+@rule
+def the_nic_is_listed_with_its_port_and_gids():
+    with Pair() as p:
+        assert any(line.split()[0] == "near" for line in p.run("near", "ibv_devices").end()[2:])
+        told = "\n".join(p.run("near", "ibv_devinfo", "-v").end())
+        for words in (r"hca_id:\s+near", r"transport:\s+InfiniBand", r"state:\s+PORT_ACTIVE", r"link_layer:\s+Ethernet",
+                      r"active_mtu:\s+1024", r"max_qp:\s+[1-9]", r"GID\[\s+1\]:\s+::ffff:%s.*RoCE v2" % re.escape(net.HOST4)):
+            assert re.search(words, told), (words, told)
+
+
+def pingpong(tool, *words):
+    for where in PAIRS:
+        with Pair(**where) as p:
+            for more in ((), ("-e",)):
+                for lines in p.both(tool, "-g", "1", "-n", "100", *words, *more):
+                    assert any(re.match(r"[14]00 iters in", line) for line in lines), lines
+
+
+@rule
+def rc_pingpong_with_and_without_events():
+    pingpong("ibv_rc_pingpong", "-c")  # checks the bytes
+
+
+@rule
+def uc_pingpong():
+    pingpong("ibv_uc_pingpong", "-s", "1000")
+
+
+@rule
+def ud_pingpong():
+    pingpong("ibv_ud_pingpong", "-s", "1000")
+
+
+@rule
+def srq_pingpong():
+    pingpong("ibv_srq_pingpong", "-q", "4", "-n", "400")
+
+
+# ---- perftest --------------------------------------------------------------------------------------------------------
+
+def measured(lines, size, count):
+    rows = [line.split() for line in lines]
+    assert any(r[:2] == [str(size), str(count)] for r in rows if len(r) > 4), lines
+
+
+def perftest(tool, size, *words, count=50):
+    # A NIC that gets no processor for a while must not look like one that has gone.
+    with Pair() as p:
+        _, lines = p.both(tool, "-x", "1", "-F", "-u", "18", "-n", str(count), "-s", str(size), *words)
+        measured(lines, size, count)  # a server of reads sees nothing of them
+
+
+@rule
+def perftest_by_the_new_way_to_post():
+    for tool, size in (("ib_write_bw", 65536), ("ib_send_bw", 4096), ("ib_read_bw", 65536), ("ib_atomic_bw", 8)):
+        perftest(tool, size)
+
+
+@rule
+def perftest_by_the_old_way_to_post():
+    for tool, size in (("ib_write_bw", 4096), ("ib_send_bw", 65536), ("ib_read_bw", 4096)):
+        perftest(tool, size, "--use_old_post_send")
+
+
+@rule
+def perftest_on_uc_ud_and_with_events():
+    perftest("ib_write_bw", 4096, "-c", "UC")
+    perftest("ib_send_bw", 1000, "-c", "UD")
+    perftest("ib_send_bw", 4096, "-e")
+
+
+@rule
+def perftest_of_latency():
+    for tool, size in (("ib_send_lat", 64), ("ib_write_lat", 64), ("ib_read_lat", 4096), ("ib_atomic_lat", 8)):
+        perftest(tool, size)
+
+
+# ---- what they do not reach ------------------------------------------------------------------------------------------
+
+def calls(what):
+    with Pair() as p:
+        assert p.run("near", net.PROGRAM, what).end() == ["well"]
+
+
+@rule
+def what_is_refused_says_why():
+    calls("refusals")
+
+
+@rule
+def queues_take_what_they_have_room_for_and_tell_what_became_of_it():
+    calls("queues")
+
+
+@rule
+def every_byte_is_right_wherever_it_lies():
+    calls("bytes")
+
+
+@rule
+def events_wake_and_are_acknowledged():
+    calls("events")
+
+
+@rule
+def extended_posting_and_polling():
+    calls("extended")
+
+
+@rule
+def threads_share_a_context():
+    calls("threads")
+
+
+@rule
+def a_context_takes_what_is_left_along_and_a_child_has_its_own():
+    calls("leftovers")
+
+
+@rule
+def a_nic_that_ends_takes_no_program_along():
+    Pair.part()
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        h = Hosts(link="vhost")
+        try:
+            p = Process([net.SPINDLE, "verbs", "-n", "near", "--", net.PROGRAM, "gone"], env=h.environment())
+            h.closing.append(p.kill)
+            assert p.line() == "ready", p.stderr()
+            h.near_nic.process.send_signal(how)
+            assert p.end() == ["well"]
+        finally:
+            h.__exit__()
+
+
+atexit.register(Pair.part)
+if __name__ == "__main__":
+    net.main()
