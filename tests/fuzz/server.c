@@ -437,11 +437,11 @@ static void seed_command(uint16_t op, uint32_t which, uint64_t cookie, uint64_t 
 
 static void seed_control(uint64_t op, bool of_qp, bool service, const void *data, size_t bytes)
 {
-	struct sp_attach_request *r = (void *)(seed[seeds] + 1);
+	const uint64_t arg[2] = {of_qp, 256};
+	uint8_t *request = seed[seeds] + 1; /* not aligned */
 
 	seed_request(SP_ATTACH_CONTROL, 3 | (uint64_t)service << 32, op, data, bytes);
-	r->arg[2] = of_qp;
-	r->arg[3] = 256;
+	memcpy(request + offsetof(struct sp_attach_request, arg[2]), arg, sizeof(arg));
 }
 
 /* The life of a queue pair, and of what it needs. */
