@@ -68,8 +68,8 @@ struct rvma_socket_attr {
  * the socket before its context. error may be NULL. */
 int rvma_socket_open(struct rvma *rvma, const struct rvma_socket_attr *attr, struct rvma_socket **socket,
 		     struct sp_error *error);
-/* Resets all streams; all handles become invalid. -EAGAIN: records are in flight; call again after some progress until
- * it returns anything else. */
+/* Resets all streams that have not ended; all handles become invalid. -EAGAIN: records are in flight; call again after
+ * some progress until it returns anything else. */
 int rvma_socket_close(struct rvma_socket *socket);
 int rvma_socket_close_wait(struct rvma_socket *socket, sp_time timeout);
 int rvma_socket_name(struct rvma_socket *socket, struct rvma_socket_address *name); /* the address for peers */

@@ -229,6 +229,8 @@ sp_time rvma_socket_deadline(const struct rvma_socket *s)
 
 	if (s->error)
 		return SP_NEVER;
+	if (s->closing) /* only what is in flight counts, and its end wakes */
+		return next;
 	if (s->blocked && s->datagrams < s->datagrams_most)
 		return s->now;
 	return (s->status.streams || s->blocked) && s->tick < next ? s->tick : next;

@@ -226,6 +226,15 @@ static void rvma_due_progress(struct rvma_socket *s)
 	}
 }
 
+/* Whether the record's failure is none of the stream. A peer that has sent its END needs no window. It may go as soon
+ * as it has taken our END, and has then nobody who says so again if the first answer got lost. */
+static bool rvma_stream_moot(const struct rvma_stream *st, uint8_t type, int rc)
+{
+	const bool heard = rc != -ETIMEDOUT && rc != -EHOSTUNREACH && rc != -ECANCELED; /* the peer's NIC refuses it */
+
+	return st->end_known && (type == SP_RVMA_RECORD_WINDOW || (type == SP_RVMA_RECORD_END && heard));
+}
+
 void rvma_stream_sent(struct rvma_stream *st, uint8_t type, int rc)
 {
 	struct rvma_socket *s = st->socket;
@@ -240,9 +249,9 @@ void rvma_stream_sent(struct rvma_stream *st, uint8_t type, int rc)
 	if (rc && type == SP_RVMA_RECORD_CONNECT &&
 	    (rc == -ENOENT || rc == -EACCES || rc == -ESHUTDOWN || rc == -EMSGSIZE))
 		rvma_stream_fail(st, -ECONNREFUSED, false);
-	else if (rc && type != SP_RVMA_RECORD_RESET && !(type == SP_RVMA_RECORD_WINDOW && st->end_known))
-		/* A peer that has sent its END needs no window: it may have taken ours, too, and be gone. */
-		rvma_stream_fail(st, rc == -ETIMEDOUT || rc == -EHOSTUNREACH ? rc : -ECONNRESET, rc == -ETIMEDOUT);
+	else if (rc && type != SP_RVMA_RECORD_RESET && !rvma_stream_moot(st, type, rc))
+		rvma_stream_fail(st, rc == -ETIMEDOUT || rc == -EHOSTUNREACH ? rc : -ECONNRESET,
+				 rc == -ETIMEDOUT || rc == -ECANCELED);
 	s->starved |= st->wants_room;
 	rvma_stream_release(st);
 }
@@ -309,6 +318,12 @@ void rvma_streams_progress(struct rvma_socket *s)
 	rvma_due_progress(s);
 }
 
+/* It has ended in both directions, and all that came has been read. Its last records may still be on their way. */
+static bool rvma_stream_over(const struct rvma_stream *st)
+{
+	return st->ended && st->end_known && !rvma_before(st->consumed + 1, st->known_end);
+}
+
 void rvma_streams_end(struct rvma_socket *s)
 {
 	for (uint32_t i = 0; i < s->streams_fresh; i++) {
@@ -319,7 +334,8 @@ void rvma_streams_end(struct rvma_socket *s)
 		if (st->backlog)
 			rvma_backlog_remove(st);
 		st->closed = true;
-		rvma_stream_fail(st, -ECANCELED, true);
+		if (!rvma_stream_over(st))
+			rvma_stream_fail(st, -ECANCELED, true);
 		rvma_stream_release(st);
 	}
 }

@@ -83,7 +83,9 @@ def sixteen_clients_share_one_mailbox_whose_memory_is_that_of_one_client():
             for client in running:
                 came_back(*client)
             s = e.summary()
-            assert (s["streams"], s["bytes"], s["resets"]) == (clients, clients * SIZE, 0), s
+            # Resets are not looked at: a client goes as soon as it has all. If its NIC's last acknowledgement gets lost, the
+            # server has nobody left to tell it that its stream has ended well.
+            assert (s["streams"], s["bytes"]) == (clients, clients * SIZE), s
             memory.append((s["buffers"], s["memory"]))
     assert memory[0] == memory[1], memory
 

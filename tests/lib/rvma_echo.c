@@ -133,6 +133,29 @@ static void client_datagrams(struct echo *t, struct client *c, unsigned index)
 	}
 }
 
+/* Closes a client's socket and context, once that takes no waiting. */
+static void client_leave(struct echo *t, struct client *c)
+{
+	int rc;
+
+	for (unsigned k = 0; k < c->calls; k++)
+		if (!c->call[k].over)
+			return;
+	if (c->came < c->datagrams)
+		return;
+	if (c->socket) {
+		rc = rvma_socket_close(c->socket);
+		echo_expect(t, !rc || rc == -EAGAIN, "rvma_socket_close says %d", rc);
+		if (rc)
+			return;
+		c->socket = NULL;
+	}
+	rc = rvma_close(c->rvma);
+	echo_expect(t, !rc, "rvma_close says %d", rc);
+	sp_dev_close(c->dev);
+	c->gone = true;
+}
+
 static void echo_step(void *arg, sp_time now)
 {
 	struct echo *t = arg;
@@ -154,6 +177,8 @@ static void echo_step(void *arg, sp_time now)
 		for (unsigned k = 0; k < c->calls; k++)
 			call_step(t, &c->call[k]);
 		client_datagrams(t, c, i);
+		if (t->leaving)
+			client_leave(t, c);
 	}
 }
 

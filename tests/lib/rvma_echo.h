@@ -42,6 +42,8 @@ struct echo {
 	bool one_by_one; /* it reads few bytes at a time */
 	bool closing;	 /* hosts do nothing any more */
 	bool deaf;	 /* it does not read the first stream that it accepts */
+	bool worn;	 /* the links lose, repeat or reorder */
+	bool leaving;	 /* a client goes as soon as it has all that is to come back */
 	bool (*done)(void *echo);
 	struct sp_dev *dev; /* the server's */
 	struct rvma *rvma;
