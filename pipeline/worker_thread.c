@@ -24,20 +24,35 @@ static sp_time clock_now(const struct clock *c)
 	return c->t0 + (sp_time)(((unsigned __int128)(rte_rdtsc() - c->tsc0) * c->mult) >> 32);
 }
 
+/* How long a worker may sleep that has found nothing to do in so many rounds; 0: it may not. A sleep takes up to twice
+ * what it is asked for, and nobody sleeps through what is due: a pace would never be kept. */
+static sp_time nap(struct sp_worker *w, unsigned rounds)
+{
+	sp_time left = SP_NEVER;
+
+	if (w->nic->config.idle == SP_IDLE_YIELD || rounds < 256)
+		return 0;
+	if (!w->issue_stuck && !w->awaited) {
+		left = sp_nic_next_deadline(w->nic, w->index);
+		left = left > w->now ? left - w->now : 0;
+	}
+	if (left < 150 * SP_US)
+		return 0;
+	/* Nothing for some five milliseconds: waking up costs an idle NIC most of its processor time. */
+	return rounds < 300 || left < 400 * SP_US ? 50 * SP_US : 250 * SP_US;
+}
+
 /* Backs off when there is nothing to do, so that several workers share a core without starving each other. */
 static void idle(struct sp_worker *w, unsigned rounds)
 {
-	const struct timespec pause = {.tv_nsec = 50000};
+	sp_time time;
 
 	if (w->nic->config.idle == SP_IDLE_SPIN || rounds < 64)
 		rte_pause();
-	/* Nobody sleeps through what is due: a sleep takes twice what it is asked for, and a pace would never be kept.
-	 */
-	else if (w->nic->config.idle == SP_IDLE_YIELD || rounds < 256 ||
-		 (!w->issue_stuck && !w->awaited && sp_nic_next_deadline(w->nic, w->index) < w->now + 150 * SP_US))
+	else if (!(time = nap(w, rounds)))
 		sched_yield();
 	else
-		nanosleep(&pause, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = (long)(time / SP_NS)}, NULL);
 }
 
 static void *worker_main(void *arg)
