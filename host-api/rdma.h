@@ -76,7 +76,7 @@ struct sp_rdma_fetch_op {
 };
 typedef int sp_rdma_agent_fn(void *user, struct sp_rdma_fetch_op *op); /* 0; otherwise the peer's request fails */
 /* Before the first region with such a range. serve NULL: the library copies, in rising order, the last byte last. What
- * peers ask fails if nobody calls for 250 ms. Own requests and receives must not name such ranges. -EBUSY: there is
+ * peers ask fails if nobody calls for 2 s. Own requests and receives must not name such ranges. -EBUSY: there is
  * one. */
 int sp_rdma_agent_start(struct sp_rdma *rdma, sp_rdma_agent_fn *serve, void *user);
 /* The agent's ranges of a region whose va is not its address in this process. */

@@ -265,14 +265,16 @@ static int listen_at(struct server *s)
 	return 0;
 }
 
-/* Whether the client that is served has ended. */
+/* Whether the client that is served has ended. An answer to its last word that got lost is repeated as long as the QP
+ * is there: a reliable one stays until the peer has acknowledged the answer. */
 static bool ended(const struct server *s)
 {
 	const struct rdma_ends *e = &s->e;
+	const sp_time silent = sp_clock() - s->heard;
 
-	if (e->how.type == SP_RDMA_UD)
-		return (s->bye && sp_clock() - s->heard > SP_SEC) || sp_clock() - s->heard > 3 * RDMA_SILENCE;
-	return s->gone == s->accepted || (s->bye && sp_clock() - s->heard > SP_SEC);
+	if (s->bye && silent > (e->queue[0].word_busy ? RDMA_SILENCE : SP_SEC))
+		return true;
+	return e->how.type == SP_RDMA_UD ? silent > 3 * RDMA_SILENCE : s->gone == s->accepted;
 }
 
 static int client(struct server *s)

@@ -98,7 +98,7 @@ static const struct sp_param rdma_params[] = {
 	{"cnp-interval", SP_TIME, "50us", SP_US, SP_SEC, "A QP sends at most one CNP in this time", NULL},
 	{"peer-reads", SP_UINT, "4M", 4096, 1ull << 40, "Bytes of READ responses to one address under way, at most",
 	 NULL},
-	{"fetch-timeout", SP_TIME, "250ms", SP_US, 10 * SP_SEC, "For the answer of an agent that serves memory", NULL},
+	{"fetch-timeout", SP_TIME, "2s", SP_US, 10 * SP_SEC, "For the answer of an agent that serves memory", NULL},
 	RDMA_REQUEST_PARAMS,
 	{"selective-qps", SP_UINT, "64", 0, 0xFFFE, "QPs that may use selective repeat at once", NULL},
 	{"selective-buffers", SP_UINT, "256", 1, 1 << 20,
