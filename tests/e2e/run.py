@@ -423,7 +423,7 @@ def applications_of_one_nic_reach_each_other():
         for words in (("family=4",), ("family=6", "wait=sleep", "channels=2"), ("size=0",), ("size=1M", "messages=20")):
             app = h.app(nic, "loop", *words)
             line = app.line(120)
-            assert line.startswith("ok "), line + app.stderr()
+            assert line.startswith("ok "), "%s: %s%s%s" % (words, line, app.stderr(), counted.sample(h))
             app.end()
         words = ("messages=30", "size=12345", "slots=4")
         served.transfer(h.app(nic, "recv", *words), h.app(nic, "send", "wait=sleep", *words), 30, 12345)
