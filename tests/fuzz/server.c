@@ -508,6 +508,7 @@ static void seed_verbs(void)
 	seed_control(SP_RDMA_CQ_DESTROY, false, false, &one, sizeof(one));
 	seed_control(SP_RDMA_MR_DEREG, false, false, &first, sizeof(first));
 	seed_control(SP_CM_CREATE, false, true, &id, sizeof(id));
+	seed_control(SP_CM_BIND, false, true, &listen, sizeof(listen));
 	seed_control(SP_CM_LISTEN, false, true, &listen, sizeof(listen));
 	seed_control(SP_CM_TAKE, false, true, NULL, 0);
 	seed_control(SP_CM_DESTROY, false, true, &first, sizeof(first));
@@ -539,10 +540,7 @@ int main(int argc, char **argv)
 	seed_request(SP_ATTACH_MR_ALLOC, 4096, 0, NULL, 0);
 	seed_request(SP_ATTACH_MR_FREE, 0, 1, NULL, 0);
 	seed_request(SP_ATTACH_OPEN, 1, 0, "x\0count\0filter\0udp", 19);
-	seed_request(SP_ATTACH_OPEN, 1, 0,
-		     "y\0sdr\0qp\0"
-		     "0x300",
-		     15);
+	seed_request(SP_ATTACH_OPEN, 1, 0, "y\0sdr\0qp\000768", 13);
 	seed_request(SP_ATTACH_OPEN, 5, 0, SDR, sizeof(SDR));
 	seed_request(SP_ATTACH_CLOSE, 0, 1, NULL, 0);
 	seed_request(SP_ATTACH_CALL, 0, 0, &connect, sizeof(connect));

@@ -16,6 +16,7 @@ static void nic_event(uint32_t id, uint32_t type, uint64_t cookie, const char *p
 				  .peer = {[10] = 0xFF, 0xFF, 10, 0, 0, 2},
 				  .responder_resources = 4,
 				  .path_mtu_code = 2,
+				  .timeout = 17,
 				  .private_len = (uint16_t)strlen(private_data)};
 	memcpy((uint8_t *)e + HEAD, private_data, strlen(private_data));
 	rdma_f.cm_len[rdma_f.cms++] = (uint32_t)(HEAD + strlen(private_data));
@@ -139,7 +140,7 @@ TEST_BETWEEN(rdma_host_open, rdma_host_shut, accept_answers_with_the_own_qp_and_
 	uint64_t cookie;
 	struct sp_rdma_cm *listener = id_of(SP_CM_CONNECTED, NULL, &cookie);
 	const struct sp_rdma_qp_attr reset = {.mask = SP_RDMA_QP_STATE, .state = SP_RDMA_RESET};
-	const struct sp_rdma_link link = {.private_data = "reply", .private_len = 5};
+	struct sp_rdma_link link = {.private_data = "reply", .private_len = 5};
 	struct sp_rdma_cm_event event;
 	struct sp_cm_param seen;
 
@@ -156,6 +157,13 @@ TEST_BETWEEN(rdma_host_open, rdma_host_shut, accept_answers_with_the_own_qp_and_
 	CU_ASSERT_EQUAL(sp_rdma_cm_wait(rdma_r, &event, SP_MS), -ETIMEDOUT);
 	/* A message says with which PSN its sender wants to be sent to, as in Linux. */
 	CU_ASSERT(rdma_f.rts.sq_psn == 0x77 && rdma_f.rtr.rq_psn == seen.psn);
+	CU_ASSERT_EQUAL(rdma_f.rts.timeout, 17); /* the peer's, where we ask for none */
+	sp_rdma_qp_modify(rdma_qp, &reset);
+	nic_event(701, SP_CM_EVENT_REQUEST, cookie, "");
+	CU_ASSERT_EQUAL(sp_rdma_cm_wait(rdma_r, &event, SP_SEC), 0);
+	link.timeout = 12;
+	CU_ASSERT_EQUAL(sp_rdma_accept(&event, rdma_qp, &link), 0);
+	CU_ASSERT_EQUAL(rdma_f.rts.timeout, 12);
 }
 
 /* Selective repeat is said to the peer where it is used: if both want it, and the answer has room to say so. */
