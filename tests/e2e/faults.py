@@ -148,14 +148,14 @@ def who_waits_for_ever_is_named_while_he_waits():
     for letter in "lp":
         with World() as w, House() as h:
             faults = h.path("kept.pcapng")
-            nic = start(h, w, culprit("waits", 7600), more="fault-capture = " + faults)
+            nic = start(h, w, culprit("waits", 7600), stall="8s", more="fault-capture = " + faults)  # time to look at much
             served()
             say(7600, letter)
             until("it is named", lambda: stat(h)["faults"])
             o = stat(h)
             fault = o["faults"][0]
             assert (fault["context"], fault["handler"], fault["function"]) == ("waits", "faulty", "payload"), fault
-            assert fault["stopped"] and fault["runs"] == (letter == "p") and fault["lasted_ms"] >= 3000, fault
+            assert fault["stopped"] and fault["runs"] == (letter == "p") and fault["lasted_ms"] >= 8000, fault
             assert fault["frames"] == [14 + 28 + 6], fault
             assert o["workers"][0]["stopped"], o["workers"]
             assert o["contexts"]["light"]["packets"] >= 5, o
