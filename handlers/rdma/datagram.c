@@ -41,7 +41,8 @@ uint32_t rdma_respond_ud(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet 
 	const struct sp_deth *deth = (const struct sp_deth *)(const void *)p->data;
 	const bool imm = p->opcode == SP_UD_SEND_ONLY_IMM;
 	const uint32_t ext = sizeof(*deth) + (imm ? sizeof(struct sp_immdt) : 0);
-	struct sp_rdma_cqe e = {.op = SP_RDMA_WC_RECV, .flags = SP_RDMA_WC_GRH};
+	struct sp_rdma_cqe e = {.op = SP_RDMA_WC_RECV,
+				.flags = SP_RDMA_WC_GRH | (p->flags & SP_PKT_IPV6 ? 0 : SP_RDMA_WC_IPV4)};
 	uint8_t front[SP_RDMA_GRH];
 	uint32_t len;
 	int entry;

@@ -125,7 +125,8 @@ enum sp_rdma_wc_op { /* as in verbs.h */
 		     SP_RDMA_WC_RECV = 128,
 		     SP_RDMA_WC_RECV_WRITE_IMM = 129,
 };
-enum { SP_RDMA_WC_GRH = 1, SP_RDMA_WC_IMM = 2, SP_RDMA_WC_INV = 8 };
+/* IPV4: the 40 bytes in front of a datagram end in an IPv4 header, else they are an IPv6 header. */
+enum { SP_RDMA_WC_GRH = 1, SP_RDMA_WC_IMM = 2, SP_RDMA_WC_INV = 8, SP_RDMA_WC_IPV4 = 0x80 };
 
 /* An entry of a completion queue. `phase` is written last, with release: 1 in the queue's first lap, 0 in the second,
  * and so on; the memory is zero before. */

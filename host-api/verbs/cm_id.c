@@ -262,8 +262,9 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	if (!len || x->state != SHIM_CM_IDLE)
 		return shim_cm_fail(addr && !len ? EAFNOSUPPORT : EINVAL);
 	memcpy(&a, addr, len);
-	if (!shim_cm_is_any(addr) && !shim_cm_own_address(addr, x->ip))
-		return shim_cm_fail(shim_cm_is_loopback(addr) ? EADDRNOTAVAIL : ENODEV);
+	/* The loopback address is no device's, as in Linux: libfabric tells devices and interfaces apart by this. */
+	if (!shim_cm_is_any(addr) && (shim_cm_is_loopback(addr) || !shim_cm_own_address(addr, x->ip)))
+		return shim_cm_fail(ENODEV);
 	if (bind_port(x, (struct sockaddr *)&a)) {
 		memset(x->ip, 0, 16);
 		return -1;

@@ -87,6 +87,9 @@ static bool finish_srq(struct shim_context *c, uint64_t number, const struct sp_
 	return true;
 }
 
+/* Of a datagram, the service level says which header is in front of it, as mlx5 has it: UCX looks there. */
+enum { ROCE_IPV6 = 8 | 1, ROCE_IPV4 = 8 | 2 };
+
 /* False: it belongs to a QP that has ended, or to what was before a reset. Programs do not see these. */
 static bool finish(struct shim_context *c, struct shim_cq *q, const struct sp_rdma_wc *w, struct ibv_wc *out)
 {
@@ -111,10 +114,10 @@ static bool finish(struct shim_context *c, struct shim_cq *q, const struct sp_rd
 	out->imm_data = w->imm;
 	out->qp_num = w->qp;
 	out->src_qp = w->src_qp;
-	out->wc_flags = w->flags;
+	out->wc_flags = w->flags & ~(uint32_t)SP_RDMA_WC_IPV4;
 	out->pkey_index = 0;
 	out->slid = 0;
-	out->sl = 0;
+	out->sl = w->flags & SP_RDMA_WC_GRH ? w->flags & SP_RDMA_WC_IPV4 ? ROCE_IPV4 : ROCE_IPV6 : 0;
 	out->dlid_path_bits = 0;
 	return true;
 }

@@ -385,7 +385,7 @@ static void take_uc(struct rm_qp *q, const struct rm_packet *p)
 static void take_ud(struct rm_qp *q, const struct rm_packet *p)
 {
 	const bool imm = p->op == (RM_UD | RM_SEND_ONLY_IMM);
-	struct sp_rdma_cqe e = {.op = SP_RDMA_WC_RECV, .flags = SP_RDMA_WC_GRH};
+	struct sp_rdma_cqe e = {.op = SP_RDMA_WC_RECV, .flags = SP_RDMA_WC_GRH | SP_RDMA_WC_IPV4};
 	uint8_t front[SP_RDMA_GRH] = {0};
 	uint64_t room = 0;
 	int entry;

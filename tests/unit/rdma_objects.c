@@ -219,7 +219,7 @@ TEST_BETWEEN(start_ud, rn_stop, a_datagram_has_its_addresses_in_front)
 	CU_ASSERT_EQUAL(e->wr_id, 1);
 	CU_ASSERT_EQUAL(e->len, 240);
 	CU_ASSERT_EQUAL(e->src_qp, 0x123456);
-	CU_ASSERT_EQUAL(e->flags, SP_RDMA_WC_GRH);
+	CU_ASSERT_EQUAL(e->flags, SP_RDMA_WC_GRH | SP_RDMA_WC_IPV4);
 	CU_ASSERT(!memcmp(rn_memory + RN_DATA, zero, 20));
 	CU_ASSERT_EQUAL(rn_memory[RN_DATA + 20], 0x45);
 	CU_ASSERT(!memcmp(rn_memory + RN_DATA + 32, dut_peer4 + 12, 4));
