@@ -361,8 +361,12 @@ int rdma_ends_say(struct rdma_ends *e, struct rdma_queue *q, const struct rdma_w
 					   .qkey = q->qkey};
 	int rc;
 
-	if (q->word_busy) /* the one before is on its way */
+	if (q->word_busy) { /* the one before may have arrived, and its acknowledgement got lost */
+		q->next = *word;
+		q->next_imm = imm;
 		return 0;
+	}
+	q->next_imm = 0;
 	memcpy(q->word, word, sizeof(*word));
 	rc = sp_rdma_post_send(q->qp, &wr, NULL);
 	q->word_busy = !rc;
@@ -370,6 +374,14 @@ int rdma_ends_say(struct rdma_ends *e, struct rdma_queue *q, const struct rdma_w
 }
 
 /* ---- completions ---- */
+static int word_sent(struct rdma_ends *e, struct rdma_queue *q)
+{
+	const struct rdma_word next = q->next;
+
+	q->word_busy = false;
+	return q->next_imm ? rdma_ends_say(e, q, &next, q->next_imm) : 0;
+}
+
 static const char *status_text(int status)
 {
 	switch (status) {
@@ -447,7 +459,7 @@ int rdma_ends_poll(struct rdma_ends *e)
 		if (kind == CAME)
 			rc = took(e, q, room, &wc[i]);
 		else if (kind == WORD_SENT)
-			q->word_busy = false;
+			rc = word_sent(e, q);
 		else if (kind == SENT)
 			rc = e->sent(e, q, (uint32_t)wc[i].wr_id);
 	}

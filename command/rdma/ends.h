@@ -64,6 +64,8 @@ struct rdma_queue {
 	uint64_t came, bad;	     /* receiver: messages of this run */
 	uint64_t last_word;	     /* server: number of the latest word */
 	struct rdma_word answer;     /* client: the latest one; server: what it has answered */
+	struct rdma_word next;	     /* to be said when the one on its way has been acknowledged, if next_imm */
+	uint32_t next_imm;
 	bool word_busy, connected, ended;
 };
 

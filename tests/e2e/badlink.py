@@ -243,5 +243,28 @@ def a_qp_repeats_selectively_where_both_want_it_and_every_byte_is_right():
         s.end()
 
 
+@rule
+def both_ends_of_a_qp_end_in_order_where_much_gets_lost():
+    with BadLink("--loss", "0.15", "--delay", "1ms") as h:
+        s = Process([net.SPINDLE, "rdma", "bw", "--nic", "far", "--port", "0", "--json", "--events", "--keep"], env=h.environment(),
+                    space=h.space)
+        h.closing.append(s.kill)
+        port = str(json.loads(s.line())["port"])
+        row = []
+
+        def run():
+            c = Process([net.SPINDLE, "rdma", "bw", "--nic", "near", net.NIC4, "--port", port, "--json", "--events", "-s", "64", "-n", "1"],
+                        env=h.environment())
+            h.closing.append(c.kill)
+            refused = c.process.wait(120) == 1 and "refused, reason 28" in c.stderr()
+            row[:] = c.end(status=1 if refused else 0)
+            return not refused
+        for _ in range(12):
+            until("a server that the client before has left", run)  # what says that it has gone may have got lost
+            assert json.loads(row[-1])["iterations"] == 1
+        s.signal(signal.SIGTERM)
+        s.end()
+
+
 if __name__ == "__main__":
     net.main()
