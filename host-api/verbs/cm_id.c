@@ -256,6 +256,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	struct shim_cm_id *x = shim_cm_of(id);
 	const socklen_t len = shim_cm_length(addr);
 	struct sockaddr_storage a = {0};
+	bool any;
 
 	if (shim_cm_stale(x))
 		return -1;
@@ -263,7 +264,8 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 		return shim_cm_fail(addr && !len ? EAFNOSUPPORT : EINVAL);
 	memcpy(&a, addr, len);
 	/* The loopback address is no device's, as in Linux: libfabric tells devices and interfaces apart by this. */
-	if (!shim_cm_is_any(addr) && (shim_cm_is_loopback(addr) || !shim_cm_own_address(addr, x->ip)))
+	any = shim_cm_is_any(addr) || shim_cm_is_loopback(addr);
+	if (!any && !shim_cm_own_address(addr, x->ip))
 		return shim_cm_fail(ENODEV);
 	if (bind_port(x, (struct sockaddr *)&a)) {
 		memset(x->ip, 0, 16);
@@ -271,7 +273,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	}
 	id->route.addr.src_storage = a;
 	x->state = SHIM_CM_BOUND;
-	return shim_cm_is_any(addr) ? 0 : shim_cm_use_device(x);
+	return any ? 0 : shim_cm_use_device(x);
 }
 
 /* The address that speaks with `to`: `from`, or one of the NIC's. False: it has none of that family. */

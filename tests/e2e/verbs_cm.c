@@ -151,11 +151,12 @@ static void errors_of_addresses(void)
 	CHECK(!rdma_destroy_id(id));
 	CHECK(!rdma_listen(two, 5)); /* now it is alone */
 	CHECK(!rdma_destroy_id(two));
-	id = make(RDMA_PS_TCP);
-	FAILS(rdma_bind_addr(id, at("127.0.0.1", 0)), ENODEV); /* programs look for devices so */
-	CHECK(!rdma_bind_addr(id, at("0.0.0.0", 0)));
-	CHECK(!id->verbs && rdma_get_src_port(id));
-	CHECK(!rdma_destroy_id(id));
+	for (int i = 0; i < 2; i++) { /* neither is a device's: programs look for devices so */
+		id = make(RDMA_PS_TCP);
+		CHECK(!rdma_bind_addr(id, at(i ? "0.0.0.0" : "127.0.0.1", 0)));
+		CHECK(!id->verbs && rdma_get_src_port(id));
+		CHECK(!rdma_destroy_id(id));
+	}
 }
 
 static void errors_of_qps(void)

@@ -12,51 +12,17 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from counted import sample  # noqa: E402
-from hosts import Hosts  # noqa: E402
 from net import HOST4, NIC4, Skip, rule, until  # noqa: E402
-from served import Process  # noqa: E402
-
-ADDRESS = {"far": NIC4, "near": HOST4}
+from verbs_pair import PAIRS, Pair  # noqa: E402
 
 
-class Pair:
-    """Programs on NICs that the rules share. A rule that fails takes them along."""
-
-    hosts = None
-
-    @classmethod
-    def part(cls):
-        if cls.hosts:
-            cls.hosts, h = None, cls.hosts
-            h.__exit__()
-
-    def __init__(self, server="far", client="near"):
-        if not Pair.hosts:
-            Pair.hosts = Hosts(link="vhost")
-        self.house, self.server, self.client = Pair.hosts, server, client
-        self.ip = ADDRESS[server]
-
-    def __enter__(self):
-        self.running = len(self.house.closing)
-        return self
-
-    def __exit__(self, *error):
-        if error[0] or not Pair.hosts:
-            self.part()
-            return
-        while len(self.house.closing) > self.running:
-            self.house.closing.pop()()
-        for nic in (self.house.far_nic, self.house.near_nic):
-            said = nic.stderr()
-            assert nic.process.poll() is None and "Sanitizer" not in said and "runtime error" not in said, said
-
+class Programs(Pair):
     def run(self, nic, *words):
         if not shutil.which(words[0]):
             raise Skip("there is no %s here" % words[0])
         # What they print comes when they print it.
-        p = Process([net.SPINDLE, "verbs", "-n", nic, "--", "stdbuf", "-oL", *words], env=self.house.environment())
+        p = self.start(net.SPINDLE, "verbs", "-n", nic, "--", "stdbuf", "-oL", *words)
         p.name = " ".join(words)
-        self.house.closing.append(p.kill)
         return p
 
     def listeners(self, nic):
@@ -78,13 +44,10 @@ class Pair:
             raise AssertionError("%s: %s\n%s said: %s" % (p.name, e, other.name, other.stderr()[-1000:]))
 
 
-PAIRS = ({}, {"client": "far"})  # between two NICs, and on one
-
-
 @rule
 def rping_pings_and_finds_its_bytes():
     for where in PAIRS:
-        with Pair(**where) as p:
+        with Programs(**where) as p:
             s, c = p.both(("rping", "-s", "-a", p.ip, "-C", "20", "-V", "-S", "200", "-p", "7174"),
                           ("rping", "-c", "-a", p.ip, "-C", "20", "-V", "-v", "-S", "200", "-p", "7174"), 7174)
             assert sum(line.startswith("ping data: rdma-ping-") for line in c) == 20, c
@@ -92,7 +55,7 @@ def rping_pings_and_finds_its_bytes():
 
 @rule
 def rping_serves_many_clients_one_after_the_other():
-    with Pair() as p:
+    with Programs() as p:
         s = p.run("far", "rping", "-s", "-P", "-a", p.ip, "-p", "7175")
         until("rping listens", lambda: any(row["port"] == 7175 for row in p.listeners("far")))
         for _ in range(3):
@@ -106,7 +69,7 @@ def rping_serves_many_clients_one_after_the_other():
 @rule
 def ucmatose_makes_many_connections():
     for where in PAIRS:
-        with Pair(**where) as p:
+        with Programs(**where) as p:
             s, c = p.both(("ucmatose", "-b", p.ip, "-c", "5", "-C", "10", "-S", "1000", "-p", "7176"),
                           ("ucmatose", "-s", p.ip, "-c", "5", "-C", "10", "-S", "1000", "-p", "7176"), 7176)
             assert s[-1] == c[-1] == "return status 0", (s, c)
@@ -115,7 +78,7 @@ def ucmatose_makes_many_connections():
 @rule
 def udaddy_sends_datagrams():
     for where in PAIRS:
-        with Pair(**where) as p:
+        with Programs(**where) as p:
             s, c = p.both(("udaddy", "-b", p.ip, "-c", "2", "-C", "5", "-S", "100"),
                           ("udaddy", "-s", p.ip, "-c", "2", "-C", "5", "-S", "100"), 7174)
             assert s[-1] == c[-1] == "return status 0", (s, c)
@@ -124,14 +87,14 @@ def udaddy_sends_datagrams():
 @rule
 def rdma_client_meets_rdma_server():
     for where in PAIRS:
-        with Pair(**where) as p:
+        with Programs(**where) as p:
             s, c = p.both(("rdma_server", "-s", p.ip, "-p", "7178"), ("rdma_client", "-s", p.ip, "-p", "7178"), 7178)
             assert s[-1] == "rdma_server: end 0" and c[-1] == "rdma_client: end 0", (s, c)
 
 
 @rule
 def cmtime_times_each_step():
-    with Pair() as p:
+    with Programs() as p:
         s = p.run("far", "cmtime", "-b", p.ip, "-c", "20", "-p", "7179")
         until("cmtime listens", lambda: any(row["port"] == 7179 for row in p.listeners("far")))
         lines = p.run("near", "cmtime", "-s", p.ip, "-b", HOST4, "-c", "20", "-p", "7179").end()
@@ -141,14 +104,14 @@ def cmtime_times_each_step():
 
 @rule
 def what_the_manual_pages_say_and_no_program_reaches():
-    with Pair() as p:
+    with Programs() as p:
         out = p.run("far", net.PROGRAM, NIC4).process.communicate(timeout=120)[0].decode()
         assert out == "ok\n", out
 
 
 @rule
 def a_nic_that_ends_is_an_event_for_each_id():
-    with Pair() as p:
+    with Programs() as p:
         own = p.run("far", net.PROGRAM, NIC4, "stays")
         assert own.line() == "ready", own.stderr()
         p.house.far_nic.signal(signal.SIGKILL)

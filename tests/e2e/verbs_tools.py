@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -16,53 +15,21 @@ import net  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from net import Skip, rule, sanitized, until  # noqa: E402
 from served import Process  # noqa: E402
+from verbs_pair import PAIRS, Pair, free_port, listens  # noqa: E402
 
 
-class Pair:
-    """Programs on NICs that the rules share. A rule that fails takes them along."""
-
-    hosts = None
-
-    @classmethod
-    def part(cls):
-        if cls.hosts:
-            cls.hosts, h = None, cls.hosts
-            h.__exit__()
-
-    def __init__(self, server="far", client="near"):
-        if not Pair.hosts:
-            Pair.hosts = Hosts(link="vhost")
-        self.house, self.server, self.client = Pair.hosts, server, client
-
-    def __enter__(self):
-        self.running = len(self.house.closing)
-        return self
-
-    def __exit__(self, *error):
-        if error[0]:
-            self.part()
-            return
-        while len(self.house.closing) > self.running:
-            self.house.closing.pop()()
-        for nic in (self.house.far_nic, self.house.near_nic):
-            said = nic.stderr()
-            assert nic.process.poll() is None and "Sanitizer" not in said and "runtime error" not in said, said
-
+class Tools(Pair):
     def run(self, nic, *words):
         if words[0] != net.PROGRAM:
             if not shutil.which(words[0]):
                 raise Skip("there is no %s here" % words[0])
             if sanitized():
                 raise Skip("programs of others cannot load a library with sanitizers")
-        p = Process([net.SPINDLE, "verbs", "-n", nic, "--", *words], env=self.house.environment())
-        self.house.closing.append(p.kill)
-        return p
+        return self.start(net.SPINDLE, "verbs", "-n", nic, "--", *words)
 
     def both(self, *words):
         """A tool on the server, and the same on the client: their lines. They meet at a TCP port."""
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
+        port = free_port()
         s = self.run(self.server, *words, "-p", str(port))
         until("it listens", lambda: s.process.poll() is not None or listens(port))
         c = self.run(self.client, *words, "-p", str(port), "127.0.0.1")
@@ -70,23 +37,11 @@ class Pair:
         return s.end(), lines
 
 
-def listens(port):
-    end = ":%04X" % port
-    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with open(name, encoding="ascii") as f:
-            if any(line.split()[1].endswith(end) and line.split()[3] == "0A" for line in list(f)[1:]):
-                return True
-    return False
-
-
-PAIRS = ({}, {"client": "far"})  # between two NICs, and on one
-
-
 # ---- ibverbs-utils ---------------------------------------------------------------------------------------------------
 
 @rule
 def the_nic_is_listed_with_its_port_and_gids():
-    with Pair() as p:
+    with Tools() as p:
         assert any(line.split()[0] == "near" for line in p.run("near", "ibv_devices").end()[2:])
         told = "\n".join(p.run("near", "ibv_devinfo", "-v").end())
         for words in (r"hca_id:\s+near", r"transport:\s+InfiniBand", r"state:\s+PORT_ACTIVE", r"link_layer:\s+Ethernet",
@@ -96,7 +51,7 @@ def the_nic_is_listed_with_its_port_and_gids():
 
 def pingpong(tool, *words):
     for where in PAIRS:
-        with Pair(**where) as p:
+        with Tools(**where) as p:
             for more in ((), ("-e",)):
                 for lines in p.both(tool, "-g", "1", "-n", "100", *words, *more):
                     assert any(re.match(r"[14]00 iters in", line) for line in lines), lines
@@ -131,7 +86,7 @@ def measured(lines, size, count):
 
 def perftest(tool, size, *words, count=50):
     # A NIC that gets no processor for a while must not look like one that has gone.
-    with Pair() as p:
+    with Tools() as p:
         _, lines = p.both(tool, "-x", "1", "-F", "-u", "18", "-n", str(count), "-s", str(size), *words)
         measured(lines, size, count)  # a server of reads sees nothing of them
 
@@ -164,7 +119,7 @@ def perftest_of_latency():
 # ---- what they do not reach ------------------------------------------------------------------------------------------
 
 def calls(what):
-    with Pair() as p:
+    with Tools() as p:
         assert p.run("near", net.PROGRAM, what).end() == ["well"]
 
 
