@@ -39,7 +39,7 @@ static sp_time nap(struct sp_worker *w, unsigned rounds)
 	if (left < 150 * SP_US)
 		return 0;
 	/* Nothing for some five milliseconds: waking up costs an idle NIC most of its processor time. */
-	return rounds < 300 || left < 400 * SP_US ? 50 * SP_US : 250 * SP_US;
+	return rounds < 300 || w->issue_stuck || w->awaited || left < 400 * SP_US ? 50 * SP_US : 250 * SP_US;
 }
 
 /* Backs off when there is nothing to do, so that several workers share a core without starving each other. */

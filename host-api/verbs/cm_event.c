@@ -12,11 +12,14 @@ static int family_of(const uint8_t ip[16])
 	return memcmp(ip, mapped, 12) ? AF_INET6 : AF_INET;
 }
 
-/* The NIC listens on all its addresses, or on one of them. Who asked for one family gets no others. */
+/* The NIC listens on all its addresses, or on one of them. Who asked for loopback, or for one family, gets no others.
+ */
 static bool wanted(const struct shim_cm_id *listener, const struct sp_rdma_cm_event *e)
 {
 	const struct sockaddr *a = &listener->id.route.addr.src_addr;
 
+	if (shim_cm_is_loopback(a))
+		return !memcmp(e->peer, e->own, 16);
 	return a->sa_family == family_of(e->own) || (a->sa_family == AF_INET6 && !listener->one_family);
 }
 
