@@ -59,7 +59,8 @@ configure() {
 		rm -rf "$directory"
 	fi
 	if [ ! -f "$directory/build.ninja" ]; then
-		meson setup "$directory" "$@"
+		# Another compiler than ours may warn of more. That is no reason not to build, but one for us to look.
+		meson setup "$directory" "$@" ${CI:+-Dwerror=true}
 	elif [ /var/lib/dpkg/status -nt "$directory/build.ninja" ]; then
 		meson setup --reconfigure "$directory" # what was missing may be there now
 	fi

@@ -26,6 +26,7 @@ static const struct command {
 	{"replay", command_replay, "run a capture through a NIC in virtual time"},
 	{"send", command_send, "send a file to another host, through a running NIC"},
 	{"recv", command_recv, "receive files from send"},
+	{"perf", command_perf, "throughput and latency between NICs of two hosts, over SDR, RVMA or RDMA"},
 	{"rdma", command_rdma, "RDMA between NICs: bandwidth, latency, ping"},
 #ifdef SP_VERBS_DIR
 	{"verbs", command_verbs, "run an unchanged program for libibverbs on a running NIC"},
@@ -34,8 +35,9 @@ static const struct command {
 	{"handler", command_handler, "list handlers, show one with its parameters, begin a new one"},
 	{"doctor", command_doctor, "check this machine, and say what to do about problems"},
 	{"run", command_run, "run a NIC for programs that attach to it"},
-	{"capture", command_capture, "record the packets of a running NIC, and what becomes of them, as pcapng"},
+	{"capture", command_capture, "show or record the packets of a running NIC, and what becomes of them"},
 	{"stat", command_stat, "show the counters of a running NIC"},
+	{"top", command_top, "watch what contexts, workers and applications of NICs do, live"},
 	{"wire", command_wire, "join two ports by a link that delays, loses, reorders and corrupts"},
 	{"sim", command_sim, "simulate how long messages take over a long link that loses packets"},
 	{"bench", command_bench, "measure packets, latency, files and codes, each beside a baseline"},

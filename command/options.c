@@ -219,6 +219,22 @@ static void print_help(const struct options *o)
 	}
 }
 
+/* For the shells' completion: a line an option, with tabs between letter, name, value, words and help. */
+static void print_rows(const struct options *o)
+{
+	printf("h\thelp\t\t\t%s\n", help_row.help);
+	for (const struct option_group *g = o->group; g->rows; g++)
+		for (const struct option_row *row = g->rows; !is_end(row); row++) {
+			if (row->letter)
+				putchar(row->letter);
+			printf("\t%s\t%s\t", row->name ? row->name : "", row->value ? row->value : "");
+			for (const char *const *word = row->kind == OPTION_WORD ? row->words : NULL; word && *word;
+			     word++)
+				printf("%s ", *word);
+			printf("\t%s\n", row->help);
+		}
+}
+
 /* ---- values ---- */
 
 static void store(void *to, size_t bytes, uint64_t value)
@@ -414,6 +430,10 @@ int options_parse(struct options *o, int argc, char **argv)
 	static struct getopt_form f;
 	int option, status = OPTIONS_GO_ON;
 
+	if (argc > 1 && !strcmp(argv[argc - 1], "--options")) {
+		print_rows(o);
+		return 0;
+	}
 	form_make(&f, o);
 	if (o->usage->eal)
 		argc = split_eal(o, argc, argv);

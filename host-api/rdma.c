@@ -242,6 +242,12 @@ static void verbs_pd_free(struct sp_rdma_pd *pd)
 		pd->mrs = m->next;
 		free(m);
 	}
+	while (pd->mws) {
+		struct verbs_mw *w = pd->mws;
+
+		pd->mws = w->next;
+		free(w);
+	}
 	while (pd->targets) {
 		struct sp_rdma_target *t = pd->targets;
 

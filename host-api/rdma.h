@@ -81,8 +81,21 @@ typedef int sp_rdma_agent_fn(void *user, struct sp_rdma_fetch_op *op); /* 0; oth
 int sp_rdma_agent_start(struct sp_rdma *rdma, sp_rdma_agent_fn *serve, void *user);
 /* The agent's ranges of a region whose va is not its address in this process. */
 void sp_rdma_mr_lies_at(struct sp_rdma_mr *mr, void *addr);
-/* -EAGAIN: the NIC still uses it, but refuses its keys already; call again. */
+/* -EAGAIN: the NIC still uses it, but refuses its keys already; call again. -EBUSY: a window is bound to it. */
 int sp_rdma_mr_dereg(struct sp_rdma_mr *mr);
+
+/* ---- memory windows: an rkey for a part of a region, bound by a work request of a QP (SP_RDMA_WR_BIND_MW) ---- */
+struct sp_rdma_mw {
+	struct sp_rdma_pd *pd;
+	uint32_t rkey; /* as allocated: opens nothing. The first to bind is sp_rdma_next_rkey() of it. */
+};
+/* -ENOSPC: too many, together with regions. */
+int sp_rdma_mw_alloc(struct sp_rdma_pd *pd, enum sp_rdma_mw_type type, struct sp_rdma_mw **mw);
+int sp_rdma_mw_dealloc(struct sp_rdma_mw *mw); /* as sp_rdma_mr_dereg() */
+static inline uint32_t sp_rdma_next_rkey(uint32_t rkey)
+{
+	return (rkey & ~0xFFu) | ((rkey + 1) & 0xFFu);
+}
 
 /* ---- completion queues ---- */
 /* At least `entries`, rounded up to a power of two. channel: it may be armed. user: comes back in notices. */
@@ -156,7 +169,8 @@ struct sp_rdma_send_wr {
 	uint32_t imm;	 /* network order, or the rkey to invalidate */
 	uint64_t remote; /* WRITE, READ, ATOMIC: address at the peer */
 	uint32_t rkey;
-	uint64_t compare_add, swap; /* ATOMIC */
+	uint64_t compare_add, swap; /* ATOMIC. BIND_MW, of no SGEs: `rkey` becomes the window's; imm is the region's
+				     * lkey; remote, compare_add, swap are the window's begin, length and rights */
 	struct sp_rdma_target *ah;  /* UD, and the next two */
 	uint32_t remote_qp, qkey;
 };

@@ -46,7 +46,7 @@ int sp_rdma_pd_dealloc(struct sp_rdma_pd *pd)
 
 	if (!pd)
 		return 0;
-	if (pd->mrs || pd->targets)
+	if (pd->mrs || pd->mws || pd->targets)
 		return -EBUSY;
 	rc = verbs_control(pd->rdma, SP_RDMA_PD_DESTROY, 0, &id, sizeof(id), NULL, 0);
 	if (rc)
@@ -71,8 +71,8 @@ int sp_rdma_mr_reg(struct sp_rdma_pd *pd, struct sp_mr *mr, uint64_t offset, uin
 int sp_rdma_mr_reg_ranges(struct sp_rdma_pd *pd, uint64_t va, const struct sp_rdma_range *ranges, unsigned count,
 			  unsigned access, struct sp_rdma_mr **out)
 {
-	const unsigned rights =
-		SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_READ | SP_RDMA_REMOTE_ATOMIC;
+	const unsigned rights = SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_READ |
+				SP_RDMA_REMOTE_ATOMIC | SP_RDMA_MW_BIND;
 	struct {
 		struct sp_rdma_mr_reg head;
 		struct sp_rdma_segment segment[SP_RDMA_SEGMENTS];
@@ -147,6 +147,49 @@ int sp_rdma_mr_dereg(struct sp_rdma_mr *mr)
 	if (m->next)
 		m->next->back = m->back;
 	free(m);
+	return 0;
+}
+
+int sp_rdma_mw_alloc(struct sp_rdma_pd *pd, enum sp_rdma_mw_type type, struct sp_rdma_mw **mw)
+{
+	struct sp_rdma_keys keys;
+	struct verbs_mw *w;
+	int rc;
+
+	if (!pd || !mw)
+		return -EINVAL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	rc = verbs_control(pd->rdma, SP_RDMA_MW_ALLOC, 0, &(struct sp_rdma_mw_alloc){pd->id, (uint32_t)type},
+			   sizeof(struct sp_rdma_mw_alloc), &keys, sizeof(keys));
+	if (rc) {
+		free(w);
+		return rc;
+	}
+	*w = (struct verbs_mw){{pd, keys.rkey}, pd->mws, &pd->mws};
+	if (w->next)
+		w->next->back = &w->next;
+	pd->mws = w;
+	*mw = &w->mw;
+	return 0;
+}
+
+int sp_rdma_mw_dealloc(struct sp_rdma_mw *mw)
+{
+	struct verbs_mw *w = (struct verbs_mw *)mw;
+	const struct sp_rdma_id id = {mw ? mw->rkey : 0};
+	int rc;
+
+	if (!mw)
+		return 0;
+	rc = verbs_control(mw->pd->rdma, SP_RDMA_MW_DEALLOC, 0, &id, sizeof(id), NULL, 0);
+	if (rc)
+		return rc;
+	*w->back = w->next;
+	if (w->next)
+		w->next->back = w->back;
+	free(w);
 	return 0;
 }
 

@@ -85,6 +85,7 @@ static unsigned verbs_types(enum sp_rdma_wr_op op)
 	case SP_RDMA_WR_WRITE:
 	case SP_RDMA_WR_WRITE_IMM:
 	case SP_RDMA_WR_LOCAL_INV:
+	case SP_RDMA_WR_BIND_MW:
 		return ON(RC) | ON(UC);
 	case SP_RDMA_WR_READ:
 	case SP_RDMA_WR_CAS:

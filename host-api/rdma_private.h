@@ -42,6 +42,7 @@ struct sp_rdma_pd {
 	uint32_t id;
 	struct sp_rdma_pd *next, **back;
 	struct verbs_mr *mrs;
+	struct verbs_mw *mws;
 	struct sp_rdma_target *targets;
 };
 
@@ -50,6 +51,11 @@ struct verbs_mr {
 	bool fetched;	      /* some of it is the agent's */
 	uint8_t *own;	      /* where mr.va is in this process */
 	struct verbs_mr *next, **back;
+};
+
+struct verbs_mw {
+	struct sp_rdma_mw mw; /* first */
+	struct verbs_mw *next, **back;
 };
 
 struct sp_rdma_target {

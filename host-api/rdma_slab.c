@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of queues: many lie in one region, since each region costs the NIC a descriptor. First fit. */
+/* Memory of queues: many lie in one region, since each region costs the NIC a descriptor. The first ones are small, as
+ * many programs have few QPs, and a region is in memory at once. First fit. */
 #include "rdma_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB_BYTES (1ull << 20)
+#define SLAB_LEAST (1ull << 16)
+#define SLAB_BYTES (1ull << 20) /* each is twice as large as the one before, up to this */
 
 struct slab_gap {
 	struct slab_gap *next; /* in order of `at` */
@@ -32,12 +34,15 @@ static void slab_free(struct verbs_slab *s)
 static int slab_new(struct sp_rdma *r, uint64_t bytes)
 {
 	struct verbs_slab *s = calloc(1, sizeof(*s));
+	uint64_t len = SLAB_LEAST;
 	int rc = -ENOMEM;
 
+	for (const struct verbs_slab *other = r->slabs; other && len < SLAB_BYTES; other = other->next)
+		len *= 2;
 	if (s)
 		s->gaps = calloc(1, sizeof(*s->gaps));
 	if (s && s->gaps) {
-		s->gaps->len = bytes > SLAB_BYTES ? bytes : SLAB_BYTES;
+		s->gaps->len = bytes > len ? bytes : len;
 		rc = sp_mr_alloc(r->dev, s->gaps->len, &s->mr);
 	}
 	if (rc) {

@@ -36,7 +36,7 @@ struct rvma_op;	    /* a put or get in flight: valid until rvma_op_test returns 
 /* Zero is the default for every field. */
 struct rvma_attr {
 	uint32_t mtu;	    /* payload bytes of a packet, 64 to 4096; default 1024, or what the port takes */
-	uint32_t qpn;	    /* 0: the first free one */
+	uint32_t qpn;	    /* 0: a free one */
 	uint32_t windows;   /* mailboxes; default 1024, at most 2^22 */
 	uint32_t buffers;   /* posted, or completed and not released, of all windows; default 4096, at most 2^23 */
 	uint32_t counters;  /* windows with buffers whose counters are on the NIC; those of others are in host memory;
@@ -133,10 +133,15 @@ int rvma_win_inc_epoch(struct rvma_window *window);
 /* RVMA_Win_get_epoch: number of buffers completed. Reads shared memory, does not ask the NIC. */
 int rvma_win_get_epoch(struct rvma_window *window, uint64_t *epoch);
 struct rvma_window_status {
-	uint64_t epoch, posted, held; /* held: completed and not released */
-	uint64_t puts, bytes, refused;
+	uint64_t epoch, posted, held;  /* held: completed and not released */
+	uint64_t puts, bytes, refused; /* puts, bytes: without what was rewound, so a rewind makes them smaller */
+	uint64_t lost; /* puts that were given up with some of their bytes missing: the sender died, has restarted, or
+			  was silent for too long */
+	uint64_t gone; /* peers of the context that had sent something and then went: their program ended or died, or
+			  has restarted, or was silent and its place was needed */
 	bool closed;
 };
+/* Reads shared memory. A sender that has died shows in `gone`, and in `lost` if it left puts unfinished. */
 int rvma_win_status(struct rvma_window *window, struct rvma_window_status *status);
 
 struct rvma_completed {
@@ -151,7 +156,9 @@ int rvma_win_get_buf_ptrs(struct rvma_window *window, struct rvma_completed *com
 int rvma_win_release(struct rvma_window *window, uint64_t epoch);
 /* MPIX_Rewind in the paper: makes epoch the latest completed one again and returns its buffer. Later ones are forgotten
  * (the application owns their buffers). The head buffer begins anew: its content is lost, and puts open in it are
- * refused. -ENODATA: never completed, or released. completed may be NULL. */
+ * refused. RVMA_BEGIN: back to the begin of the first epoch; completed gets no address. -ENODATA: never completed, or
+ * released; RVMA_BEGIN: the first epoch was released. completed may be NULL. */
+#define RVMA_BEGIN UINT64_MAX
 int rvma_win_rewind(struct rvma_window *window, uint64_t epoch, struct rvma_completed *completed);
 
 enum rvma_wait {

@@ -149,14 +149,19 @@ int rvma_win_get_epoch(struct rvma_window *window, uint64_t *epoch)
 
 int rvma_win_status(struct rvma_window *window, struct rvma_window_status *status)
 {
-	*status = (struct rvma_window_status){.epoch = RVMA_WINDOW(window, epoch),
-					      .posted = RVMA_WINDOW(window, posted),
-					      .held = RVMA_WINDOW(window, held),
-					      .puts = RVMA_WINDOW(window, puts),
-					      .bytes = RVMA_WINDOW(window, bytes),
-					      .refused = RVMA_WINDOW(window, refused),
-					      .closed = RVMA_WINDOW(window, closed)};
-	return rvma_check(window->rvma);
+	struct rvma *r = window->rvma;
+
+	*status = (struct rvma_window_status){
+		.epoch = RVMA_WINDOW(window, epoch),
+		.posted = RVMA_WINDOW(window, posted),
+		.held = RVMA_WINDOW(window, held),
+		.puts = RVMA_WINDOW(window, puts),
+		.bytes = RVMA_WINDOW(window, bytes),
+		.refused = RVMA_WINDOW(window, refused),
+		.lost = rvma_area_read(r, r->layout.lost + (uint32_t)window->id * sizeof(uint64_t)),
+		.gone = rvma_area_read(r, r->layout.gone),
+		.closed = RVMA_WINDOW(window, closed)};
+	return rvma_check(r);
 }
 
 static int rvma_epoch_call(struct rvma_window *w, uint16_t op, uint64_t epoch, struct rvma_completed *completed)

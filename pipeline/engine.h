@@ -59,6 +59,7 @@ struct sp_nic {
 	pthread_mutex_t control;		     /* one control call at a time */
 	_Atomic sp_time called; /* [shared] time that workers have spent on control calls, since the start */
 	_Atomic bool stop;
+	sp_time sleep_most;   /* the longest sleep of a worker; tests may set it */
 	_Atomic bool leaving; /* [shared] the server ends: applications keep their mappings */
 	bool started;
 	sp_time started_at;		 /* [control] sp_clock then */

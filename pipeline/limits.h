@@ -28,10 +28,11 @@
 #define SP_EVENTS	     128	/* events queued per context and worker; a power of two */
 #define SP_REGIONS	     512	/* per attached application, areas included */
 #define SP_COMMANDS_PER_POLL 32
-#define SP_QUEUES_PER_POLL   16	   /* applications whose commands run in one poll, where several have some */
-#define SP_QUANTUM_COMMANDS  256   /* so many commands that no context takes count as a quantum */
-#define SP_QUIET_POLLS	     16384 /* polls without a post before an application is parked */
-#define SP_ISSUES_PER_POLL   8	   /* calls of issue() in one poll */
+#define SP_QUEUES_PER_POLL   16	    /* applications whose commands run in one poll, where several have some */
+#define SP_QUANTUM_COMMANDS  256    /* so many commands that no context takes count as a quantum */
+#define SP_QUIET_POLLS	     16384  /* polls without a post before an application is parked; */
+#define SP_QUIET_LOOKS	     262144 /* or so many looks at any: with many, a poll is long */
+#define SP_ISSUES_PER_POLL   8	    /* calls of issue() in one poll */
 #define SP_TIMERS_PER_POLL   64
 #define SP_MAX_VERSIONS	     8 /* of one context's handler at once */
 #define SP_MAX_WEIGHT	     1000

@@ -34,6 +34,10 @@ struct sp_port_ops {
 	/* transmit() accepts multi-segment packets with external buffers in application memory (zero copy). It reads
 	 * them before it frees them, and never after sp_nic_destroy. */
 	bool external;
+	/* A descriptor that is readable from the moment on at which something comes for the queue, until receive() has
+	 * taken it; edges are enough. A worker with nothing to do sleeps until then. -1, or no function: it looks every
+	 * 250 us. The same at each call; the port closes it after the NIC is gone. */
+	int (*descriptor)(void *port, uint16_t queue);
 };
 
 struct sp_port_config {

@@ -20,6 +20,7 @@
 #include "view.h"
 #include "observe/watchdog.h"
 #include "worker.h"
+#include "worker_sleep.h"
 
 #include <stdlib.h>
 
@@ -248,6 +249,8 @@ void sp_nic_destroy(struct sp_nic *nic)
 	sp_stats_forget(nic);
 	sp_scheduler_destroy(nic);
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++) {
+		if (nic->worker[w])
+			sp_sleep_destroy(nic->worker[w]);
 		if (nic->worker[w])
 			free(nic->worker[w]->flow_cache);
 		if (nic->worker[w])

@@ -19,6 +19,7 @@
 #include "exec/work.h"
 #include "worker.h"
 #include "worker_call.h"
+#include "worker_sleep.h"
 
 /* What comes from the exception port (a kernel, a VM) leaves by the first port; a frame for a station whose packets
  * came by another port leaves by that one. */
@@ -131,6 +132,8 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 		sp_transmit_reclaim(w);
 	if (unlikely(!SLIST_EMPTY(&w->touched)))
 		sp_doorbells_ring(w);
+	if (unlikely(w->gave != 0))
+		sp_sleep_wake_others(w);
 	__atomic_store_n(&w->polls, w->polls + 1, __ATOMIC_RELAXED);
 	w->busy_polls += done != 0;
 	return done;

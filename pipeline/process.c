@@ -96,6 +96,12 @@ void sp_process_log_release(char *said, size_t room)
 	pthread_mutex_unlock(&held.lock);
 }
 
+void sp_process_log_peers(bool on)
+{
+	if (!held.verbose)
+		rte_log_set_level_pattern("pmd.net.virtio.driver", on ? RTE_LOG_ERR : RTE_LOG_CRIT);
+}
+
 int sp_process_arguments(char ***argv)
 {
 	*argv = arguments;
@@ -340,20 +346,39 @@ void sp_process_port_release(uint16_t ethdev)
 	pthread_mutex_unlock(&lock);
 }
 
-struct rte_mempool *sp_process_port_pool(uint16_t ethdev, uint32_t room, uint32_t count)
+/* 2048 bytes hold a frame of 1500 and spread over the cache's sets; larger frames get their own room. */
+static uint32_t port_room(uint32_t room)
+{
+	return RTE_ALIGN(RTE_MAX(room, 2048u), 64u);
+}
+
+uint32_t sp_process_port_buffer(uint32_t room)
+{
+	return rte_mempool_calc_obj_size(sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM + port_room(room), 0, NULL);
+}
+
+uint32_t sp_process_port_buffers(uint32_t room, uint32_t count)
+{
+	count += 4 * CACHE;
+	/* 2^n - 1 fits the pool's ring best; for large buffers memory matters more */
+	return port_room(room) <= SP_JUMBO_ROOM ? rte_align32pow2(count) - 1 : count;
+}
+
+struct rte_mempool *sp_process_port_pool(uint16_t ethdev, uint32_t room, uint32_t count, uint32_t least)
 {
 	char name[RTE_MEMPOOL_NAMESIZE];
 	struct rte_mempool *p;
 
-	/* 2048 bytes hold a frame of 1500 and spread over the cache's sets; larger frames get their own room. */
-	room = RTE_ALIGN(RTE_MAX(room, 2048u), 64u);
-	count += 4 * CACHE;
-	if (room <= SP_JUMBO_ROOM) /* 2^n - 1 fits the pool's ring best; for large buffers memory matters more */
-		count = rte_align32pow2(count) - 1;
+	count = sp_process_port_buffers(room, count);
+	room = port_room(room);
 	/* Never freed: buffers of a pool that has become too small may still be in use. */
-	snprintf(name, sizeof(name), "sp-%u-%u-%u", ethdev, room, count);
 	pthread_mutex_lock(&lock);
-	p = rte_mempool_lookup(name);
+	for (unsigned i = 0;; i++) {
+		snprintf(name, sizeof(name), i ? "sp-%u-%u-%u-%u" : "sp-%u-%u-%u", ethdev, room, count, i);
+		p = rte_mempool_lookup(name);
+		if (!p || rte_mempool_avail_count(p) >= least)
+			break;
+	}
 	if (!p)
 		p = rte_pktmbuf_pool_create(name, count, CACHE, 0, (uint16_t)(RTE_PKTMBUF_HEADROOM + room),
 					    SOCKET_ID_ANY);

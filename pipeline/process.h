@@ -14,8 +14,11 @@ struct rte_mempool *sp_process_pieces(void); /* small buffers for zero copy, see
 int sp_process_port_take(uint16_t ethdev);   /* -EBUSY */
 void sp_process_port_release(uint16_t ethdev);
 /* A buffer pool for an ethdev's receive queues; the next NIC on that port reuses it. room: bytes of the largest
- * frame. */
-struct rte_mempool *sp_process_port_pool(uint16_t ethdev, uint32_t room, uint32_t count);
+ * frame. least: buffers that must be free now; some drivers never give all of theirs back. */
+struct rte_mempool *sp_process_port_pool(uint16_t ethdev, uint32_t room, uint32_t count, uint32_t least);
+/* What one of its buffers takes, with all that is around it, and how many it would have. */
+uint32_t sp_process_port_buffer(uint32_t room);
+uint32_t sp_process_port_buffers(uint32_t room, uint32_t count);
 
 /* The caller's EAL arguments, for error texts. Returns argc; the registry owns the strings. */
 int sp_process_arguments(char ***argv);
@@ -31,5 +34,7 @@ int sp_process_child_confine(void);
  * usual. */
 void sp_process_log_hold(void);
 void sp_process_log_release(char *said, size_t room); /* said: may be NULL */
+/* Off: virtio-user does not tell, several times, that its peer has gone. Why a port does not open is worth knowing. */
+void sp_process_log_peers(bool on);
 
 #endif

@@ -42,6 +42,7 @@ struct sp_worker {
 	struct sp_nic *nic;
 	uint16_t index;
 	sp_time now;
+	uint64_t tsc; /* when this round began; 0: not in real time */
 	sp_time late; /* a context may make up for so much time of its pace that a late poll has cost */
 	uint64_t drops[SP_DROP_COUNT];
 	uint64_t taken, refused; /* packets and drops of all views of this worker */
@@ -69,8 +70,11 @@ struct sp_worker {
 	bool handing;		      /* the burst being dispatched comes from such a queue */
 	struct sp_call *_Atomic call; /* of a control thread: to be done between two polls */
 	struct sp_command_queue *_Atomic woken; /* [shared] applications that are to be active again: a stack */
+	_Atomic uint32_t asleep;		/* [shared] see worker_sleep.h */
 	LIST_HEAD(, sp_command_queue) queues;	/* commands of active applications */
-	uint64_t park_at;			/* the poll that looks for quiet applications */
+	LIST_HEAD(, sp_command_queue) dozing;	/* parked as long as the worker sleeps */
+	uint64_t park_at;			/* the poll that looks for quiet applications, */
+	uint64_t park_walked;			/* or when `walked` is that */
 	uint64_t walked;			/* queues looked at so far, in all polls */
 	bool issue_stuck;			/* a context wanted to send in this poll and could not */
 	uint32_t awaited;			/* issues that wait for packets that ports have, see zero_copy.h */
@@ -85,7 +89,11 @@ struct sp_worker {
 	SLIST_HEAD(, sp_view) touched;			/* views with something new for the host in this poll */
 	struct sp_entity *active[SP_BURST + SP_PARKED]; /* contexts with packets in this burst, in order of arrival */
 	unsigned actives;
-	uint64_t measured; /* the clock at the end of the run before, within a burst; or SP_UNMEASURED */
+	bool can_sleep, drowsy;	       /* see worker_sleep.h: it has a descriptor; it is about to sleep */
+	int epoll, wake;	       /* ... what wakes it; an eventfd in it, for others */
+	uint32_t gave;		       /* workers that this one has given something in this poll: bits */
+	uint64_t sleeps, sleeps_woken; /* sleeps; those that something has ended */
+	uint64_t measured;	       /* the clock at the end of the run before, within a burst; or SP_UNMEASURED */
 	pthread_t thread;
 	struct sp_generator random;
 } SP_CACHE_ALIGNED;

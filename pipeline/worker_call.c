@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "context.h"
 #include "worker.h"
+#include "worker_wake.h"
 
 #include <rte_branch_prediction.h>
 #include <rte_rcu_qsbr.h>
@@ -25,7 +26,8 @@ static int call_worker(struct sp_worker *w, void (*fn)(struct sp_worker *, void 
 		fn(w, arg);
 		return 0;
 	}
-	atomic_store_explicit(&w->call, &call, memory_order_release);
+	atomic_store(&w->call, &call);
+	sp_worker_wake(w);
 	while (!atomic_load_explicit(&call.done, memory_order_acquire)) {
 		/* Either we take the call back, or the worker has taken it. */
 		if (give_up && unlikely(atomic_load_explicit(&w->stopped, memory_order_acquire)) &&
@@ -109,7 +111,8 @@ int sp_workers_stand(struct sp_nic *nic)
 	nic->stand = s;
 	for (uint16_t i = 0; i < nic->workers; i++) {
 		s->call[i] = (struct sp_call){.fn = stand, .arg = s};
-		atomic_store_explicit(&nic->worker[i]->call, &s->call[i], memory_order_release);
+		atomic_store(&nic->worker[i]->call, &s->call[i]);
+		sp_worker_wake(nic->worker[i]);
 	}
 	while (atomic_load_explicit(&s->standing, memory_order_acquire) < nic->workers) {
 		bool stopped = sp_clock() > until;

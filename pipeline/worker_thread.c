@@ -6,6 +6,8 @@
 #include "exec/scheduler.h"
 #include "observe/watchdog.h"
 #include "worker.h"
+#include "worker_sleep.h"
+#include "worker_wake.h"
 
 #include <sched.h>
 #include <time.h>
@@ -14,14 +16,34 @@
 #include <rte_lcore.h>
 #include <rte_rcu_qsbr.h>
 
+#define AWAKE 64 /* rounds without work before a worker yields */
+
 struct clock {
 	uint64_t tsc0, mult; /* ps per cycle, 32.32 fixed point */
 	sp_time t0;
 };
 
-static sp_time clock_now(const struct clock *c)
+static sp_time clock_at(const struct clock *c, uint64_t tsc)
 {
-	return c->t0 + (sp_time)(((unsigned __int128)(rte_rdtsc() - c->tsc0) * c->mult) >> 32);
+	return c->t0 + (sp_time)(((unsigned __int128)(tsc - c->tsc0) * c->mult) >> 32);
+}
+
+/* Frames wait for a port, which says nothing when it goes on. */
+static bool is_blocked(const struct sp_worker *w)
+{
+	for (unsigned i = 0; i <= SP_PORT_LOOP; i++)
+		if (w->tx[i].count)
+			return true;
+	return false;
+}
+
+/* Until something is due; 0: now, or soon. */
+static sp_time quiet(struct sp_worker *w)
+{
+	const sp_time next = sp_nic_next_deadline(w->nic, w->index);
+
+	/* A sleep takes up to 100 us longer than it is asked for. */
+	return w->issue_stuck || w->awaited || next < w->now + 150 * SP_US ? 0 : next - w->now - 100 * SP_US;
 }
 
 /* How long a worker may sleep that has found nothing to do in so many rounds; 0: it may not. A sleep takes up to twice
@@ -42,17 +64,26 @@ static sp_time nap(struct sp_worker *w, unsigned rounds)
 	return rounds < 300 || w->issue_stuck || w->awaited || left < 400 * SP_US ? 50 * SP_US : 250 * SP_US;
 }
 
-/* Backs off when there is nothing to do, so that several workers share a core without starving each other. */
-static void idle(struct sp_worker *w, unsigned rounds)
+/* Backs off when there is nothing to do, so that several workers share a core without starving each other. Returns the
+ * rounds that count: who is woken looks for a while, as a driver may show a packet later than its descriptor does. */
+static unsigned idle(struct sp_worker *w, unsigned rounds)
 {
 	sp_time time;
 
-	if (w->nic->config.idle == SP_IDLE_SPIN || rounds < 64)
+	if (w->drowsy) { /* it has looked once more */
+		time = atomic_load_explicit(&w->nic->stop, memory_order_acquire) ? 0 : quiet(w);
+		if (time && sp_sleep(w, time))
+			rounds = AWAKE;
+		sp_sleep_end(w);
+	} else if (w->nic->config.idle == SP_IDLE_SPIN || rounds < AWAKE)
 		rte_pause();
+	else if (rounds >= 256 && w->can_sleep && !is_blocked(w) && quiet(w) && sp_sleep_begin(w))
+		return rounds;
 	else if (!(time = nap(w, rounds)))
 		sched_yield();
 	else
 		nanosleep(&(struct timespec){.tv_nsec = (long)(time / SP_NS)}, NULL);
+	return rounds;
 }
 
 static void *worker_main(void *arg)
@@ -71,18 +102,24 @@ static void *worker_main(void *arg)
 	rte_rcu_qsbr_thread_online(w->nic->readers, w->index);
 	w->late = SP_MS; /* the kernel runs others meanwhile */
 	while (!atomic_load_explicit(&w->nic->stop, memory_order_acquire)) {
-		const sp_time now = clock_now(&clock);
+		const uint64_t tsc = rte_rdtsc();
+		const sp_time now = clock_at(&clock, tsc);
 
+		w->tsc = tsc;
 		/* What the last round took, when there was no pause after it: no second look at the clock. */
 		w->ran += now - last;
 		w->busy += rounds ? 0 : now - last;
 		last = now;
 		rte_rcu_qsbr_quiescent(w->nic->readers, w->index); /* it has nothing in its hands */
-		if (sp_nic_poll(w->nic, w->index, now))
-			rounds = 0;
-		else
-			idle(w, ++rounds);
+		if (!sp_nic_poll(w->nic, w->index, now)) {
+			rounds = idle(w, rounds + 1);
+			continue;
+		}
+		rounds = 0;
+		if (w->drowsy)
+			sp_sleep_end(w);
 	}
+	w->tsc = 0;
 	rte_rcu_qsbr_thread_offline(w->nic->readers, w->index);
 	rte_rcu_qsbr_thread_unregister(w->nic->readers, w->index);
 	sp_fault_thread(NULL);
@@ -95,8 +132,11 @@ static void join(struct sp_nic *nic, uint16_t workers)
 {
 	atomic_store(&nic->stop, true);
 	for (uint16_t w = 0; w < workers; w++)
+		sp_worker_wake(nic->worker[w]);
+	for (uint16_t w = 0; w < workers; w++)
 		pthread_join(nic->worker[w]->thread, NULL);
 	sp_watchdog_stop(nic);
+	sp_sleep_stop(nic);
 	sp_meters_set(nic, false);
 }
 
@@ -120,6 +160,8 @@ int sp_nic_start(struct sp_nic *nic)
 		r = sp_scheduler_create(nic);
 	if (!r)
 		r = sp_watchdog_create(nic);
+	if (!r)
+		sp_sleep_start(nic);
 	while (!r && begun < nic->workers) {
 		r = -pthread_create(&nic->worker[begun]->thread, NULL, worker_main, nic->worker[begun]);
 		begun += !r;

@@ -126,7 +126,7 @@ struct rounds {
 	bool optional;		     /* may be skipped */
 	bool other;		     /* ... also if it fails: iperf3 and the like are not ours */
 	uint64_t units, cycles;	     /* of the pieces of this round so far */
-	double value[BENCH_ROUNDS_MAX], tail[BENCH_ROUNDS_MAX];
+	double value[BENCH_ROUNDS_MAX], tail[BENCH_ROUNDS_MAX], processor[BENCH_ROUNDS_MAX];
 };
 
 static int take_piece(const struct bench_case *c, void *state, struct rounds *t, double seconds, unsigned round,
@@ -141,6 +141,7 @@ static int take_piece(const struct bench_case *c, void *state, struct rounds *t,
 	t->cycles += done.cycles;
 	t->value[round - 1] = c->unit ? done.value : (double)t->cycles / (double)t->units;
 	t->tail[round - 1] = done.tail;
+	t->processor[round - 1] = done.processor;
 	if (t->slices) {
 		t->slices->slice = done.slice;
 		t->slices->slice_max = done.slice_max;
@@ -161,9 +162,11 @@ static void summarise(struct rounds *t, unsigned n, bool less)
 {
 	qsort(t->value, n, sizeof(double), by_value);
 	qsort(t->tail, n, sizeof(double), by_value);
+	qsort(t->processor, n, sizeof(double), by_value);
 	t->side->value = quantile(t->value, n, 0.5);
 	t->side->best = t->value[less ? 0 : n - 1];
 	t->side->tail = quantile(t->tail, n, 0.5);
+	t->side->processor = quantile(t->processor, n, 0.5);
 	t->side->spread = (quantile(t->value, n, 0.75) - quantile(t->value, n, 0.25)) / t->side->value;
 }
 
@@ -233,7 +236,7 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 		return r;
 	/* A first round of each is not counted: it warms caches and page tables. Then the sides alternate, so that
 	 * other load of the machine hits all alike. */
-	for (unsigned i = c->once; i <= rounds && !r; i++)
+	for (unsigned i = c->once || c->fresh; i <= rounds && !r; i++)
 		r = take_round(c, state, o, side, sides, i, why);
 	c->close(state);
 	if (!r)

@@ -18,6 +18,7 @@ struct bench_round {
 	/* Cases with a unit of their own set these instead, in that unit. tail: the 99th percentile, if there is
 	 * one. */
 	double value, tail;
+	double processor; /* seconds of all processes for each GiB; 0: not measured */
 	/* us: the median and the longest of the case's slices of work, of each the shortest of all repetitions so far;
 	 * 0: none */
 	double slice, slice_max;
@@ -38,14 +39,15 @@ typedef int bench_run_t(void *state, double seconds, struct bench_round *round, 
 struct bench_options {
 	unsigned rounds; /* rounds of each side */
 	double round_seconds;
-	bool icrc;
+	bool icrc, quick;
 	/* Of messages and chunks on a port. 0: the case's own; else powers of 2 up to BENCH_PACKETS_MAX and
 	 * BENCH_CHUNK_MAX. A message has at least 2 packets, otherwise the application cannot keep up. */
 	uint32_t message_packets, chunk_packets;
-	uint32_t messages;   /* of sdr in flight, 0: the case's own; a power of 2, up to BENCH_MESSAGES_MAX */
-	double loss;	     /* of packets, in virtual time; negative: the case's own */
-	double required;     /* replaces the required ratio of all cases; 0: does not */
-	uint64_t file_bytes; /* a multiple of 64 KiB */
+	uint32_t messages;     /* of sdr in flight, 0: the case's own; a power of 2, up to BENCH_MESSAGES_MAX */
+	double loss;	       /* of packets, in virtual time; negative: the case's own */
+	double required;       /* replaces the required ratio of all cases; 0: does not */
+	uint64_t file_bytes;   /* a multiple of 64 KiB */
+	uint64_t stream_bytes; /* a multiple of 1 MiB */
 };
 
 struct bench_case {
@@ -53,11 +55,13 @@ struct bench_case {
 	const char *unit; /* NULL: packets on a port in this process (EAL runs), compared in cycles per packet */
 	bool less;	  /* smaller values are better */
 	bool once;	  /* always the same result: one round */
+	bool fresh;	  /* each round starts anew, in other processes: no round warms up for the others */
 	unsigned threads; /* threads that poll at once; 0: any */
 	/* Name of the baseline; NULL: none, the value stands alone. If it is skipped, the first of the others that is
 	 * not replaces it. */
 	const char *baseline;
 	double required, goal;		 /* of the ratio; 0: none */
+	bool strict;			 /* they are of the baseline only, not of what replaces it */
 	double icrc_required, icrc_goal; /* with the ICRC checked; packets only */
 	enum {
 		BENCH_EITHER,
@@ -70,6 +74,7 @@ struct bench_case {
 	struct { /* measured in the same rounds; may be skipped while the case is not */
 		const char *name;
 		bench_run_t *run;
+		double required; /* of the ratio of the case to this; 0: none */
 	} other[BENCH_OTHERS];
 	void (*close)(void *state);
 };
@@ -80,6 +85,7 @@ struct bench_side {
 	double ratio;	    /* to the baseline: 1 is equal, more is better */
 	double spread;	    /* (upper - lower quartile) / median */
 	double best;	    /* of a single round */
+	double processor;   /* s/GiB; 0: not measured */
 	char skipped[256];  /* the reason, or "" */
 };
 
@@ -101,6 +107,11 @@ static inline double bench_required(const struct bench_case *c, const struct ben
 static inline double bench_goal(const struct bench_case *c, const struct bench_options *o)
 {
 	return o->icrc ? c->icrc_goal : c->goal;
+}
+/* The same of the ratio to other k; none if a ratio is required of all cases (which is to the baseline). */
+static inline double bench_other_required(const struct bench_case *c, const struct bench_options *o, int k)
+{
+	return o->required > 0 ? 0 : c->other[k].required;
 }
 /* The side that the ratio refers to, and its name; NULL: none. */
 static inline const struct bench_side *bench_against(const struct bench_result *r)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -217,17 +218,51 @@ void bench_child_stop(struct bench_child *c)
 	c->pid = 0;
 }
 
+int bench_children_pair(const struct bench_house *h, const struct bench_start *first, const struct bench_start *second,
+			double seconds, char *line, size_t line_room, struct bench_why *why)
+{
+	struct bench_start a = *first, b = *second;
+	struct bench_child one = {.out = -1}, other = {.out = -1};
+	int link[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link))
+		return -errno;
+	a.linked = b.linked = true;
+	a.link = link[0];
+	b.link = link[1];
+	r = bench_child_start(h, &a, &one, why);
+	if (!r)
+		r = bench_child_start(h, &b, &other, why);
+	close(link[0]);
+	close(link[1]);
+	if (!r)
+		r = bench_child_line(h, &other, seconds, line, line_room, why);
+	if (!r)
+		r = bench_child_end(h, &other, 10, why);
+	if (!r)
+		r = bench_child_end(h, &one, 10, why);
+	bench_child_stop(&other);
+	bench_child_stop(&one);
+	return r;
+}
+
 /* ---- NICs ---- */
 int bench_nic_start(struct bench_house *h, unsigned which, const char *port, int space, struct bench_why *why)
 {
-	char file[128], line[512];
+	char file[128], line[512], mtu[32] = "", places[48] = "";
 	const char *const argv[] = {"spindle", "run", "-c", file, NULL};
 	FILE *f;
 	int r;
 
 	snprintf(file, sizeof(file), "%s/%s.ini", h->dir, name[which]);
+	if (h->mtu)
+		snprintf(mtu, sizeof(mtu), "mtu = %u\n", h->mtu);
+	if (h->applications)
+		snprintf(places, sizeof(places), "applications = %u\n", h->applications);
 	f = fopen(file, "w");
-	if (!f || fprintf(f, "[nic]\nname = %s\nport = %s\nip = 192.0.2.%u/24\n", name[which], port, which + 1) < 0 ||
+	if (!f ||
+	    fprintf(f, "[nic]\nname = %s\nport = %s\nip = 192.0.2.%u/24\n%s%s", name[which], port, which + 1, mtu,
+		    places) < 0 ||
 	    fflush(f)) {
 		if (f)
 			fclose(f);
@@ -236,6 +271,26 @@ int bench_nic_start(struct bench_house *h, unsigned which, const char *port, int
 	fclose(f);
 	r = bench_child_start(h, &(struct bench_start){.argv = argv, .space = space}, &h->nic[which], why);
 	return r ? r : bench_child_line(h, &h->nic[which], BENCH_PATIENCE, line, sizeof(line), why);
+}
+
+int bench_nics_start(struct bench_house *h, const char *kind, struct bench_why *why)
+{
+	static const char *const vhost[2] = {"vhost", "virtio-user"};
+	const bool spaces = strcmp(kind, vhost[0]) != 0, xdp = !strcmp(kind, "af_xdp");
+	int r = 0;
+
+	if (xdp && geteuid())
+		return bench_fail(why, BENCH_SKIPPED, "af_xdp ports need root");
+	for (unsigned i = 0; i < 2 && !r; i++) {
+		char port[128];
+
+		if (spaces)
+			snprintf(port, sizeof(port), "%s:%s0", kind, name[i]);
+		else
+			snprintf(port, sizeof(port), "%s:%s/wire", vhost[i], h->dir);
+		r = bench_nic_start(h, i, port, spaces ? (int)i : -1, why);
+	}
+	return r == -EPIPE && xdp ? BENCH_SKIPPED : r; /* why has the reason */
 }
 
 void bench_nics_stop(struct bench_house *h)

@@ -28,6 +28,8 @@ struct bench_house {
 	pid_t holder[2];  /* processes that hold the namespaces; 0: none */
 	int user, net[2]; /* descriptors of the namespaces; -1: none */
 	struct bench_child nic[2];
+	unsigned mtu;	       /* of NICs; 0: the default */
+	unsigned applications; /* that they have places for; 0: the default */
 };
 
 /* All return 0, or -errno with the reason in why. -EINTR: bench_stopped(). */
@@ -53,10 +55,17 @@ int bench_child_line(const struct bench_house *house, struct bench_child *child,
 /* Waits for its end; 0: exit status 0. */
 int bench_child_end(const struct bench_house *house, struct bench_child *child, double seconds, struct bench_why *why);
 void bench_child_stop(struct bench_child *child); /* ends it in any state */
+/* Runs two that are linked with each other, `first` started first, and reads the one line that `second` prints. */
+int bench_children_pair(const struct bench_house *house, const struct bench_start *first,
+			const struct bench_start *second, double seconds, char *line, size_t line_room,
+			struct bench_why *why);
 
 /* Starts `spindle run` with port `port`, as left (which = 0, 192.0.2.1) or right (1, 192.0.2.2); it is up when this
- * returns. */
+ * returns. house->mtu is its MTU, if it is not 0; applications the same. */
 int bench_nic_start(struct bench_house *house, unsigned which, const char *port, int space, struct bench_why *why);
+/* Starts both, joined: kind "vhost" by vhost-user; "af_packet" or "af_xdp" by ports of that kind on the veth between
+ * the two namespaces. BENCH_SKIPPED: the kernel has no such port for us. */
+int bench_nics_start(struct bench_house *house, const char *kind, struct bench_why *why);
 /* Stops those that run, the last one started first. */
 void bench_nics_stop(struct bench_house *house);
 

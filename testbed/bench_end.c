@@ -15,19 +15,27 @@
 
 #include <rte_pause.h>
 
-#include "../host-api/rdma.h"
 #include "../host-api/sdr.h"
 #include "bench_children.h"
-#include "bench_connect.h"
 #include "bench_memory.h"
+#include "bench_pair.h"
+#include "bench_path.h"
+#include "bench_start.h"
+#include "bench_stream.h"
 
-#define WARM	 200	       /* round trips that are not measured */
-#define LEAST	 500	       /* ... that are, at least */
-#define SAMPLES	 (1u << 21)    /* ... at most */
-#define WINDOW	 64	       /* receives posted in advance, so that no message waits for clear-to-send */
-#define STRIDE	 64	       /* a cache line for each message */
-#define PATIENCE (30 * SP_SEC) /* for one message */
-#define LAST	 (1ull << 63)  /* flag of the last message */
+#define SHORT	     0.05 /* s; rounds of less have the counts called _SHORT */
+#define WARM	     200  /* round trips that are not measured */
+#define LEAST	     500  /* ... that are, at least */
+#define WARM_SHORT   50
+#define LEAST_SHORT  100
+#define SAMPLES	     (1u << 21)	   /* ... at most */
+#define WINDOW	     64		   /* receives posted in advance, so that no message waits for clear-to-send */
+#define STRIDE	     64		   /* a cache line for each message */
+#define PATIENCE     (30 * SP_SEC) /* for one message */
+#define IDLE	     120000	   /* us before a message of role first */
+#define FIRSTS	     5		   /* such messages, at least */
+#define FIRSTS_SHORT 3
+#define LAST	     (1ull << 63) /* flag of the last message */
 
 /* A way to send a message of 8 bytes to the other end and to wait for its answer. 0 or -errno. */
 struct way {
@@ -46,13 +54,7 @@ struct way {
 	struct sdr_send *send[WINDOW];
 	uint64_t posted, received, completed, sent, reaped;
 	/* write: the peer writes into the first cell of mr; what we write is in the second one */
-	struct sp_rdma *rdma;
-	struct sp_rdma_pd *pd;
-	struct sp_rdma_cq *cq;
-	struct sp_rdma_pair *pair;
-	struct sp_rdma_mr *region;
-	uint64_t remote;
-	uint32_t rkey;
+	struct bench_pair pair;
 };
 
 static int __attribute__((format(printf, 1, 2))) fail(const char *format, ...)
@@ -286,59 +288,21 @@ static void nic_close(struct way *w)
 }
 
 /* ---- RDMA WRITEs, and a look at the memory that they go to ---- */
-struct write_end {
-	uint8_t ip[16];
-	uint32_t qp, rkey;
-	uint64_t va;
-};
-
 static int write_open(struct way *w, const char *target)
 {
-	const struct sp_rdma_attr attr = {.qps = 1, .cqs = 1, .mrs = 8};
-	struct sp_rdma_qp_init init = {.type = SP_RDMA_RC, .send_wr = 2 * WINDOW, .recv_wr = 1, .inlined = 8};
-	struct sp_error error = {.text = ""};
-	struct write_end own, other;
-	int r = sp_attach(target, &w->dev);
+	int r = bench_pair_open(&w->pair, target, 2 * STRIDE, 2 * WINDOW);
 
-	if (!r)
-		r = sp_mr_alloc(w->dev, 2 * STRIDE, &w->mr);
-	if (!r)
-		r = sp_rdma_open(w->dev, &attr, &w->rdma, &error);
-	if (*error.text)
-		fail("%s", error.text);
-	if (!r)
-		r = sp_rdma_pd_alloc(w->rdma, &w->pd);
-	if (!r)
-		r = sp_rdma_cq_create(w->rdma, 2 * WINDOW, false, NULL, &w->cq);
-	init.send_cq = init.recv_cq = w->cq;
-	if (!r)
-		r = sp_rdma_qp_create(w->pd, &init, &w->pair);
-	if (!r)
-		r = sp_rdma_mr_reg(w->pd, w->mr, 0, 2 * STRIDE, SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE, &w->region);
-	if (!r)
-		r = sp_dev_address(w->dev, AF_INET, own.ip);
+	w->mr = w->pair.mr;
 	if (r)
 		return r;
 	*cell(w, 0) = UINT64_MAX; /* no question, and no answer */
-	own.qp = sp_rdma_qp_number(w->pair);
-	own.rkey = w->region->rkey;
-	own.va = w->region->va;
-	if (send(BENCH_LINK, &own, sizeof(own), MSG_NOSIGNAL) != sizeof(own) ||
-	    recv(BENCH_LINK, &other, sizeof(other), 0) != sizeof(other))
-		return -EPIPE;
-	w->remote = other.va;
-	w->rkey = other.rkey;
-	r = bench_connect(w->pair, other.ip, other.qp, 1024);
-	/* The other end has a QP that takes packets before we send some. */
-	if (!r && (send(BENCH_LINK, "", 1, MSG_NOSIGNAL) != 1 || recv(BENCH_LINK, &other, 1, 0) != 1))
-		r = -EPIPE;
-	return r;
+	return bench_pair_meet(&w->pair, 1024);
 }
 
 static int write_tidy(struct way *w)
 {
 	struct sp_rdma_wc wc[WINDOW];
-	const int n = w->sent - w->reaped < WINDOW ? 0 : sp_rdma_poll_cq(w->cq, wc, WINDOW);
+	const int n = w->sent - w->reaped < WINDOW ? 0 : sp_rdma_poll_cq(w->pair.cq, wc, WINDOW);
 
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status != SP_RDMA_OK)
@@ -350,19 +314,19 @@ static int write_tidy(struct way *w)
 
 static int write_put(struct way *w, uint64_t value)
 {
-	const struct sp_rdma_sge sge = {(uintptr_t)cell(w, 1), 8, w->region->lkey};
+	const struct sp_rdma_sge sge = {(uintptr_t)cell(w, 1), 8, w->pair.region->lkey};
 	const struct sp_rdma_send_wr wr = {.op = SP_RDMA_WR_WRITE,
 					   .flags = SP_RDMA_SIGNALED | SP_RDMA_INLINED,
 					   .sge = &sge,
 					   .sges = 1,
-					   .remote = w->remote,
-					   .rkey = w->rkey};
+					   .remote = w->pair.remote,
+					   .rkey = w->pair.rkey};
 	const uint64_t begin = now_ns();
 	unsigned looks = 0;
 	int r;
 
 	*cell(w, 1) = value;
-	while ((r = sp_rdma_post_send(w->pair, &wr, NULL)) == -EAGAIN) {
+	while ((r = sp_rdma_post_send(w->pair.qp, &wr, NULL)) == -EAGAIN) {
 		r = write_tidy(w);
 		if (!r)
 			r = pause_poll(w, &looks, begin);
@@ -388,10 +352,7 @@ static int write_get(struct way *w, uint64_t *value)
 
 static void write_close(struct way *w)
 {
-	if (w->rdma)
-		sp_rdma_close(w->rdma);
-	if (w->dev)
-		sp_dev_close(w->dev);
+	bench_pair_close(&w->pair);
 }
 
 /* ---- ping-pong ---- */
@@ -402,8 +363,14 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void print_times(const uint32_t *sorted, uint32_t n, double parts)
+{
+	printf("%.1f %.1f\n", sorted[n / 2] / parts, sorted[n - 1 - n / 100] / parts);
+}
+
 static int ping(struct way *w, double seconds)
 {
+	const uint32_t warm = seconds < SHORT ? WARM_SHORT : WARM, least = seconds < SHORT ? LEAST_SHORT : LEAST;
 	uint32_t *sample = malloc(SAMPLES * sizeof(*sample)), n = 0;
 	const uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
 	uint64_t before = now_ns(), after, answer = 0;
@@ -411,7 +378,7 @@ static int ping(struct way *w, double seconds)
 
 	for (uint64_t k = 0, question = 0; !r && !(question & LAST); k++, before = after) {
 		question = k;
-		if (n + 1 >= SAMPLES || (before >= end && n >= LEAST))
+		if (n + 1 >= SAMPLES || (before >= end && n >= least))
 			question |= LAST;
 		r = w->put(w, question);
 		if (!r)
@@ -419,12 +386,12 @@ static int ping(struct way *w, double seconds)
 		if (!r && answer != question)
 			r = -EBADMSG;
 		after = now_ns();
-		if (k >= WARM)
+		if (k >= warm)
 			sample[n++] = after - before < UINT32_MAX ? (uint32_t)(after - before) : UINT32_MAX;
 	}
 	if (!r) {
 		qsort(sample, n, sizeof(*sample), by_value);
-		printf("%.1f %.1f\n", sample[n / 2] / 2.0, sample[n - 1 - n / 100] / 2.0);
+		print_times(sample, n, 2);
 	}
 	free(sample);
 	return r;
@@ -439,6 +406,44 @@ static int pong(struct way *w)
 		r = w->get(w, &value);
 		if (!r)
 			r = w->put(w, value);
+	}
+	return r;
+}
+
+/* One way, after IDLE: the message carries when it was sent, its answer (never twice the same) how long it took. */
+static int first(struct way *w, double seconds)
+{
+	const uint32_t least = seconds < SHORT ? FIRSTS_SHORT : FIRSTS,
+		       want = seconds * 1e6 / IDLE > least ? (uint32_t)(seconds * 1e6 / IDLE) : least;
+	uint32_t *sample = calloc(want, sizeof(*sample));
+	uint64_t answer = 0;
+	int r = sample ? 0 : -ENOMEM;
+
+	for (uint32_t k = 0; k <= want && !r; k++) { /* the first one warms up */
+		usleep(IDLE);
+		r = w->put(w, now_ns() | (k == want ? LAST : 0));
+		if (!r)
+			r = w->get(w, &answer);
+		if (k)
+			sample[k - 1] = answer >> 8 < UINT32_MAX ? (uint32_t)(answer >> 8) : UINT32_MAX;
+	}
+	if (!r) {
+		qsort(sample, want, sizeof(*sample), by_value);
+		print_times(sample, want, 1);
+	}
+	free(sample);
+	return r;
+}
+
+static int late(struct way *w)
+{
+	uint64_t value = 0;
+	int r = 0;
+
+	for (uint64_t k = 0; !r && !(value & LAST); k++) {
+		r = w->get(w, &value);
+		if (!r)
+			r = w->put(w, (now_ns() - (value & ~LAST)) << 8 | k % 256);
 	}
 	return r;
 }
@@ -473,7 +478,10 @@ static int latency(const char *kind, const char *role, const char *wait, const c
 	w.yield = !strcmp(wait, "yield");
 	r = w.open(&w, target);
 	if (!r)
-		r = strcmp(role, "ping") ? pong(&w) : ping(&w, strtod(seconds, NULL));
+		r = !strcmp(role, "ping")    ? ping(&w, strtod(seconds, NULL))
+		    : !strcmp(role, "first") ? first(&w, strtod(seconds, NULL))
+		    : !strcmp(role, "late")  ? late(&w)
+					     : pong(&w);
 	if (!r)
 		part();
 	w.close(&w);
@@ -481,6 +489,33 @@ static int latency(const char *kind, const char *role, const char *wait, const c
 }
 
 /* ---- a file by TCP ---- */
+int bench_tcp_accept(const char *address)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET};
+	socklen_t len = sizeof(a);
+	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = -1;
+
+	if (inet_pton(AF_INET, address, &a.sin_addr) == 1 && listener >= 0 &&
+	    !bind(listener, (struct sockaddr *)&a, len) && !listen(listener, 1) &&
+	    !getsockname(listener, (struct sockaddr *)&a, &len) &&
+	    send(BENCH_LINK, &a, sizeof(a), MSG_NOSIGNAL) == sizeof(a))
+		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (listener >= 0)
+		close(listener);
+	return fd;
+}
+
+int bench_tcp_connect(void)
+{
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in a;
+
+	if (fd < 0 || recv(BENCH_LINK, &a, sizeof(a), 0) != sizeof(a) || connect(fd, (struct sockaddr *)&a, sizeof(a)))
+		return -1;
+	return fd;
+}
+
 static bool write_all(int fd, const char *data, size_t len)
 {
 	while (len) {
@@ -511,18 +546,9 @@ static int64_t pour(int from, int to)
 
 static int tcp_recv(const char *address, const char *file)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET};
-	socklen_t len = sizeof(a);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, out;
+	const int fd = bench_tcp_accept(address), out = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	int64_t sum;
 
-	if (inet_pton(AF_INET, address, &a.sin_addr) != 1 || listener < 0 ||
-	    bind(listener, (struct sockaddr *)&a, len) || listen(listener, 1) ||
-	    getsockname(listener, (struct sockaddr *)&a, &len) ||
-	    send(BENCH_LINK, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
-		return fail("TCP listener: %s", strerror(errno));
-	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-	out = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || out < 0)
 		return fail("TCP receiver: %s", strerror(errno));
 	sum = pour(fd, out);
@@ -533,13 +559,11 @@ static int tcp_recv(const char *address, const char *file)
 
 static int tcp_send(const char *file)
 {
-	struct sockaddr_in a;
-	int in = open(file, O_RDONLY | O_CLOEXEC), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int in = open(file, O_RDONLY | O_CLOEXEC), fd = bench_tcp_connect();
 	uint64_t begin;
 	int64_t sum, there;
 
-	if (in < 0 || fd < 0 || recv(BENCH_LINK, &a, sizeof(a), 0) != sizeof(a) ||
-	    connect(fd, (struct sockaddr *)&a, sizeof(a)))
+	if (in < 0 || fd < 0)
 		return fail("TCP sender: %s", strerror(errno));
 	begin = now_ns();
 	sum = pour(in, fd);
@@ -556,6 +580,16 @@ int bench_end(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[0], "memory"))
 		return bench_memory_end(argv[1]);
+	if (argc == 3 && !strcmp(argv[0], "attach"))
+		return bench_attach_end(argv[1], argv[2]) || fflush(stdout);
+	if (argc > 5 && !strcmp(argv[0], "stream")) {
+		status = bench_stream_end(argc - 1, argv + 1);
+		return fflush(stdout) ? 1 : status;
+	}
+	if (argc > 6 && !strcmp(argv[0], "path")) {
+		status = bench_path_end(argc - 1, argv + 1);
+		return fflush(stdout) ? 1 : status;
+	}
 	if (argc != 5 || fcntl(BENCH_LINK, F_GETFD) < 0)
 		return fail("--end is not for use by hand");
 	if (!strcmp(argv[0], "tcp"))

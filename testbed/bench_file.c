@@ -9,21 +9,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "../host-api/spindle.h"
 #include "bench_children.h"
+#include "bench_iperf3.h"
+#include "bench_stream.h"
 
-#define SECONDS 120 /* for one transfer */
+#define SECONDS	 120  /* for one transfer */
+#define DATAGRAM 1436 /* payload of an SDR packet on a port with an MTU of 1500 */
+#define SLICE	 (1u << 20)
 
 struct transfer {
 	struct bench_house house;
 	bool veth;
 	uint64_t bytes;
 	char file[128], received[128];
+	double hash, sent; /* MB/s of this round's hashing alone and sending alone */
 };
 
 static void close_transfer(void *state)
@@ -89,17 +95,6 @@ static const char *receiver_address(const struct transfer *t)
 	return t->veth ? "198.51.100.1" : "127.0.0.1";
 }
 
-static int start_nics(struct transfer *t, struct bench_why *why)
-{
-	char port[2][128];
-	int r;
-
-	snprintf(port[0], sizeof(port[0]), t->veth ? "af_packet:left0" : "vhost:%s/wire", t->house.dir);
-	snprintf(port[1], sizeof(port[1]), t->veth ? "af_packet:right0" : "virtio-user:%s/wire", t->house.dir);
-	r = bench_nic_start(&t->house, 0, port[0], t->veth ? 0 : -1, why);
-	return r ? r : bench_nic_start(&t->house, 1, port[1], t->veth ? 1 : -1, why);
-}
-
 static int run_spindle(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct transfer *t = state;
@@ -114,7 +109,7 @@ static int run_spindle(void *state, double seconds, struct bench_round *round, s
 
 	(void)seconds;
 	snprintf(listen, sizeof(listen), "%s:0", receiver_address(t));
-	r = start_nics(t, why);
+	r = bench_nics_start(&t->house, t->veth ? "af_packet" : "vhost", why);
 	if (!r)
 		r = bench_child_start(&t->house, &start, &receiver, why);
 	while (!r) {
@@ -150,91 +145,94 @@ static int run_tcp(void *state, double seconds, struct bench_round *round, struc
 	const char *address = receiver_address(t);
 	const char *const recv[] = {"spindle", "bench", "--end", "tcp", "recv", address, "0", t->received, NULL};
 	const char *const send[] = {"spindle", "bench", "--end", "tcp", "send", address, "0", t->file, NULL};
-	struct bench_start start = {.argv = recv, .linked = true, .space = t->veth ? 0 : -1};
-	struct bench_child receiver = {.out = -1}, sender = {.out = -1};
 	double took = 0;
 	char line[128];
-	int link[2], r;
+	int r;
 
 	(void)seconds;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link))
-		return -errno;
-	start.link = link[0];
-	r = bench_child_start(&t->house, &start, &receiver, why);
-	start = (struct bench_start){.argv = send, .linked = true, .link = link[1], .space = t->veth ? 1 : -1};
-	if (!r)
-		r = bench_child_start(&t->house, &start, &sender, why);
-	close(link[0]);
-	close(link[1]);
-	if (!r)
-		r = bench_child_line(&t->house, &sender, SECONDS, line, sizeof(line), why);
+	r = bench_children_pair(&t->house, &(struct bench_start){.argv = recv, .space = t->veth ? 0 : -1},
+				&(struct bench_start){.argv = send, .space = t->veth ? 1 : -1}, SECONDS, line,
+				sizeof(line), why);
 	if (!r && (sscanf(line, "%lf", &took) != 1 || took <= 0))
 		r = -EPROTO;
-	if (!r)
-		r = bench_child_end(&t->house, &sender, 10, why);
-	if (!r)
-		r = bench_child_end(&t->house, &receiver, 10, why);
-	bench_child_stop(&sender);
-	bench_child_stop(&receiver);
 	if (!r)
 		round->value = (double)t->bytes / took / 1e6;
 	return r;
 }
 
-/* Bits per second at the receiver. */
-static double received_rate(const json_t *all)
-{
-	const json_t *end = json_object_get(all, "end"), *sum = json_object_get(end, "sum_received");
-
-	if (json_number_value(json_object_get(sum, "bits_per_second")) > 0)
-		return json_number_value(json_object_get(sum, "bits_per_second"));
-	sum = json_object_get(end, "sum");
-	return json_number_value(json_object_get(sum, "bits_per_second")) *
-	       (1 - json_number_value(json_object_get(sum, "lost_percent")) / 100);
-}
-
 static int run_iperf3(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct transfer *t = state;
-	const char *address = receiver_address(t);
-	char bytes[32];
-	/* 1436 bytes: the payload of an SDR packet on a port with an MTU of 1500. */
-	const char *const server[] = {"iperf3", "-s", "-1", "-B", address, "--forceflush", NULL};
-	const char *const client[] = {"iperf3", "-u", "-c", address, "-b", "0", "-l", "1436", "-n", bytes, "-J", NULL};
-	struct bench_start start = {.argv = server, .space = t->veth ? 0 : -1};
-	struct bench_child s = {.out = -1}, c = {.out = -1};
-	json_t *all = NULL;
-	char line[128];
-	FILE *f = NULL;
-	int r;
 
 	(void)seconds;
-	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)t->bytes);
-	r = bench_child_start(&t->house, &start, &s, why);
-	while (!r) { /* a line of dashes, then "Server listening on ..." */
-		r = bench_child_line(&t->house, &s, 10, line, sizeof(line), why);
-		if (r == -EPIPE && bench_child_end(&t->house, &s, 10, why) == -ENOENT)
-			return bench_fail(why, BENCH_SKIPPED, "iperf3 is not installed (Debian package iperf3)");
-		if (!r && !strncmp(line, "Server listening", 16))
-			break;
-	}
-	start = (struct bench_start){.argv = client, .space = t->veth ? 1 : -1};
+	return bench_iperf3_round(&t->house, DATAGRAM, t->bytes, round, why);
+}
+
+/* ---- the parts of it: SHA-256, and sending from memory to memory ---- */
+static int hash_file(const struct transfer *t, EVP_MD_CTX *sha, uint8_t *slice)
+{
+	const int fd = open(t->file, O_RDONLY | O_CLOEXEC);
+	unsigned len = 0;
+	ssize_t n = -1;
+
+	if (fd < 0 || EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1)
+		return -EIO;
+	while ((n = read(fd, slice, SLICE)) > 0 && EVP_DigestUpdate(sha, slice, (size_t)n) == 1)
+		;
+	close(fd);
+	return n || EVP_DigestFinal_ex(sha, slice, &len) != 1 ? -EIO : 0;
+}
+
+static int run_hash(struct transfer *t, struct bench_why *why)
+{
+	EVP_MD_CTX *sha = EVP_MD_CTX_new();
+	uint8_t *slice = malloc(SLICE);
+	const sp_time begin = sp_clock();
+	int r = sha && slice ? hash_file(t, sha, slice) : -ENOMEM;
+
+	t->hash = (double)t->bytes / 1e6 / ((double)(sp_clock() - begin) / SP_SEC);
+	free(slice);
+	EVP_MD_CTX_free(sha);
+	return r ? bench_fail(why, r, "no SHA-256 of %s", t->file) : 0;
+}
+
+/* Both, one after the other; the slower one is the value. */
+static int run_alone(void *state, double seconds, struct bench_round *round, struct bench_why *why)
+{
+	struct transfer *t = state;
+	int r = run_hash(t, why);
+
+	(void)seconds;
 	if (!r)
-		r = bench_child_start(&t->house, &start, &c, why);
-	if (!r) {
-		f = fdopen(dup(c.out), "r");
-		all = f ? json_loadf(f, 0, NULL) : NULL; /* ends with the process, which -n bounds */
-		if (f)
-			fclose(f);
-		r = bench_child_end(&t->house, &c, 10, why);
-	}
-	bench_child_stop(&c);
-	bench_child_stop(&s);
-	round->value = received_rate(all) / 8e6;
-	json_decref(all);
-	if (!r && round->value <= 0)
-		r = bench_fail(why, -EPROTO, "iperf3 reported no rate");
+		r = bench_nics_start(&t->house, "vhost", why);
+	if (!r)
+		r = bench_stream_round(&t->house, "sdr", DATAGRAM, t->bytes, round, why);
+	bench_nics_stop(&t->house);
+	round->processor = 0;
+	t->sent = round->value;
+	if (!r && t->hash < t->sent)
+		round->value = t->hash;
 	return r;
+}
+
+static int take_hash(void *state, double seconds, struct bench_round *round, struct bench_why *why)
+{
+	const struct transfer *t = state;
+
+	(void)seconds;
+	(void)why;
+	round->value = t->hash;
+	return 0;
+}
+
+static int take_sent(void *state, double seconds, struct bench_round *round, struct bench_why *why)
+{
+	const struct transfer *t = state;
+
+	(void)seconds;
+	(void)why;
+	round->value = t->sent;
+	return 0;
 }
 
 static int open_veth(const struct bench_options *o, void **state, struct bench_why *why)
@@ -252,6 +250,7 @@ const struct bench_case bench_file[] = {
 	 .help = "a file by send and recv between two network namespaces joined by veth (af_packet ports)",
 	 .unit = "MB/s",
 	 .threads = 4,
+	 .fresh = true,
 	 .baseline = "TCP over the same veth",
 	 .open = open_veth,
 	 .run = run_spindle,
@@ -262,9 +261,13 @@ const struct bench_case bench_file[] = {
 	 .help = "a file by send and recv through two NICs joined by vhost-user",
 	 .unit = "MB/s",
 	 .threads = 4,
+	 .fresh = true,
 	 .baseline = "TCP loopback",
 	 .open = open_vhost,
 	 .run = run_spindle,
 	 .run_baseline = run_tcp,
+	 .other = {{"the slower of the next two", run_alone, 0.77}, /* 1.3 times the time */
+		   {"SHA-256 of the file alone", take_hash, 0},
+		   {"reliable SDR messages alone", take_sent, 0}},
 	 .close = close_transfer},
 	{.name = NULL}};

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bench_children.h"
@@ -56,31 +55,14 @@ static int pair(struct latency *l, const char *kind, const char *wait, const cha
 	char text[32], line[128];
 	const char *const one[] = {"spindle", "bench", "--end", kind, "pong", wait, text, far, NULL};
 	const char *const other[] = {"spindle", "bench", "--end", kind, "ping", wait, text, "left", NULL};
-	struct bench_start start = {.argv = one, .linked = true, .space = -1};
-	struct bench_child pong = {.out = -1}, ping = {.out = -1};
-	int link[2], r;
+	int r;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link))
-		return -errno;
 	snprintf(text, sizeof(text), "%g", seconds);
-	start.link = link[0];
-	r = bench_child_start(&l->house, &start, &pong, why);
-	start.argv = other;
-	start.link = link[1];
-	if (!r)
-		r = bench_child_start(&l->house, &start, &ping, why);
-	close(link[0]);
-	close(link[1]);
-	if (!r)
-		r = bench_child_line(&l->house, &ping, seconds + 60, line, sizeof(line), why);
+	r = bench_children_pair(&l->house, &(struct bench_start){.argv = one, .space = -1},
+				&(struct bench_start){.argv = other, .space = -1}, seconds + 60, line, sizeof(line),
+				why);
 	if (!r && sscanf(line, "%lf %lf", &round->value, &round->tail) != 2)
 		r = bench_fail(why, -EPROTO, "no figures: %s", line);
-	if (!r)
-		r = bench_child_end(&l->house, &ping, 10, why);
-	if (!r)
-		r = bench_child_end(&l->house, &pong, 10, why);
-	bench_child_stop(&ping);
-	bench_child_stop(&pong);
 	return r;
 }
 
@@ -88,14 +70,8 @@ static int run_kind(struct latency *l, const char *kind, double seconds, struct 
 		    struct bench_why *why)
 {
 	const bool two = l->shape.two;
-	char port[2][128];
-	int r;
+	int r = two ? bench_nics_start(&l->house, "vhost", why) : bench_nic_start(&l->house, 0, "null:", -1, why);
 
-	snprintf(port[0], sizeof(port[0]), "vhost:%s/wire", l->house.dir);
-	snprintf(port[1], sizeof(port[1]), "virtio-user:%s/wire", l->house.dir);
-	r = bench_nic_start(&l->house, 0, two ? port[0] : "null:", -1, why);
-	if (!r && two)
-		r = bench_nic_start(&l->house, 1, port[1], -1, why);
 	if (!r)
 		r = pair(l, kind,
 			 l->shape.sleep			? "sleep"
@@ -144,7 +120,7 @@ OPEN(vhost_sleeping, true, true)
 
 #define LATENCY(text, open_case, polling, about)                                                                       \
 	{                                                                                                              \
-		.name = "latency-" text, .help = about, .unit = "ns", .less = true, .threads = polling,                \
+		.name = "latency-" text, .help = about, .unit = "ns", .less = true, .threads = polling, .fresh = true, \
 		.baseline = "Unix socket (SOCK_SEQPACKET)", .open = open_case, .run = run_nics,                        \
 		.run_baseline = run_unix, .other = {{"UDP loopback", run_udp}}, .close = close_latency                 \
 	}
@@ -152,8 +128,9 @@ OPEN(vhost_sleeping, true, true)
 #define WRITE(text, open_case, polling, about)                                                                         \
 	{                                                                                                              \
 		.name = "latency-write-" text, .help = about, .unit = "ns", .less = true, .threads = polling,          \
-		.baseline = "sdr, the same", .open = open_case, .run = run_write, .run_baseline = run_nics,            \
-		.other = {{"Unix socket (SOCK_SEQPACKET)", run_unix}}, .close = close_latency                          \
+		.fresh = true, .baseline = "sdr, the same", .open = open_case, .run = run_write,                       \
+		.run_baseline = run_nics, .other = {{"Unix socket (SOCK_SEQPACKET)", run_unix}},                       \
+		.close = close_latency                                                                                 \
 	}
 
 const struct bench_case bench_latency[] = {

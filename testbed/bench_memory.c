@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Resident memory of an idle QP, a message in flight and a mailbox: what many more of them add to a process, divided by
- * their number; and of an idle NIC, all of `spindle run`. The results hardly vary, so there is one round.
+ * Resident memory of an idle QP of sdr and of rdma, a message in flight and a mailbox: what many more of them add to a
+ * process, divided by their number; and of an idle NIC, all of `spindle run`. The results hardly vary, so there is one
+ * round.
  */
 #include "bench.h"
 
@@ -13,11 +14,13 @@
 
 #include "../handlers/wire/rvma.h"
 #include "../handlers/wire/sdr.h"
+#include "../host-api/rdma.h"
 #include "../pipeline/nic.h"
 #include "bench_children.h"
 #include "bench_memory.h"
 
 #define QPS	  256u
+#define RDMA_QPS  8192u
 #define FEW	  16u /* messages at once */
 #define MANY	  1024u
 #define MAILBOXES 100000u
@@ -74,6 +77,51 @@ static int weigh_qps(struct small *s, double *bytes)
 	for (unsigned i = 1; i <= QPS && !r; i++)
 		r = connect_qp(s, i, FEW, &id);
 	*bytes = (double)(resident(getpid()) - before) / QPS;
+	return r;
+}
+
+/* An RC QP in RTS. */
+static int connect_rdma(struct sp_rdma_pd *pd, const struct sp_rdma_qp_init *init)
+{
+	struct sp_rdma_qp_attr a = {.dest_qp = 0x777, .path_mtu = 4096};
+	struct sp_rdma_pair *qp;
+	int r = sp_rdma_qp_create(pd, init, &qp);
+
+	memcpy(a.ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\2", 16);
+	for (a.state = SP_RDMA_INIT; !r && a.state <= SP_RDMA_RTS; a.state++) {
+		a.mask = SP_RDMA_QP_STATE;
+		a.mask |= a.state == SP_RDMA_INIT ? SP_RDMA_QP_PKEY | SP_RDMA_QP_PORT | SP_RDMA_QP_ACCESS
+			  : a.state == SP_RDMA_RTR
+				  ? SP_RDMA_QP_AV | SP_RDMA_QP_PATH_MTU | SP_RDMA_QP_DEST_QP | SP_RDMA_QP_RQ_PSN |
+					    SP_RDMA_QP_MAX_DEST_RD | SP_RDMA_QP_MIN_RNR
+				  : SP_RDMA_QP_TIMEOUT | SP_RDMA_QP_RETRY_CNT | SP_RDMA_QP_RNR_RETRY |
+					    SP_RDMA_QP_SQ_PSN | SP_RDMA_QP_MAX_RD;
+		r = sp_rdma_qp_modify(qp, &a);
+	}
+	return r;
+}
+
+/* Bytes of a QP of one context, which the context's own are shared out among. */
+static int weigh_rdma_qps(struct small *s, double *bytes)
+{
+	const struct sp_rdma_attr attr = {.qps = RDMA_QPS, .cqs = 1, .srqs = 1, .pds = 1, .mrs = 8, .ahs = 1};
+	struct sp_rdma_qp_init init = {.type = SP_RDMA_RC, .send_wr = 1, .recv_wr = 1};
+	struct sp_rdma *rdma = NULL;
+	struct sp_rdma_pd *pd;
+	struct sp_error error;
+	uint64_t before = resident(getpid());
+	int r = sp_rdma_open(s->dev, &attr, &rdma, &error);
+
+	if (!r)
+		r = sp_rdma_pd_alloc(rdma, &pd);
+	if (!r)
+		r = sp_rdma_cq_create(rdma, 64, false, NULL, &init.send_cq);
+	init.recv_cq = init.send_cq;
+	for (unsigned i = 0; i < RDMA_QPS && !r; i++)
+		r = connect_rdma(pd, &init);
+	*bytes = (double)(resident(getpid()) - before) / RDMA_QPS;
+	if (rdma)
+		sp_rdma_close(rdma);
 	return r;
 }
 
@@ -181,6 +229,7 @@ int bench_memory_end(const char *what)
 		r = sp_nic_dev(s.nic, false, &s.dev);
 	if (!r)
 		r = !strcmp(what, "qp")	       ? weigh_qps(&s, &bytes)
+		    : !strcmp(what, "rdma-qp") ? weigh_rdma_qps(&s, &bytes)
 		    : !strcmp(what, "message") ? weigh_messages(&s, &bytes)
 					       : weigh_mailboxes(&s, &bytes);
 	if (r)
@@ -259,20 +308,24 @@ static int run(void *state, double seconds, struct bench_round *round, struct be
 		return open_bench(what, state, why);                                                                   \
 	}
 OPEN(qp, "qp")
+OPEN(rdma_qp, "rdma-qp")
 OPEN(message, "message")
 OPEN(mailbox, "mailbox")
 OPEN(nic, NULL)
 
-#define CASE(symbol, words)                                                                                            \
+#define CASE(symbol, text, words)                                                                                      \
 	{                                                                                                              \
-		.name = "memory-" #symbol, .help = words, .unit = "bytes", .less = true, .once = true,                 \
+		.name = "memory-" text, .help = words, .unit = "bytes", .less = true, .once = true,                    \
 		.open = open_##symbol, .run = run, .close = close_bench                                                \
 	}
 
 const struct bench_case bench_memory[] = {
-	CASE(qp, "resident for an SDR QP that is idle: a context of one QP, up to 16 messages of 1 MiB at once"),
-	CASE(message, "resident for a message in flight, of 1 MiB, without its bytes: a receive posted and open"),
-	CASE(mailbox, "resident for an RVMA mailbox with a buffer posted, without its bytes, among 100,000"),
-	CASE(nic, "resident for a NIC at rest: all of spindle run, one worker, no context"),
+	CASE(qp, "qp", "resident for an SDR QP that is idle: a context of one QP, up to 16 messages of 1 MiB at once"),
+	CASE(rdma_qp, "rdma-qp",
+	     "resident for an RC QP of rdma, connected and idle, with queues of one entry, among 8,192 of a context"),
+	CASE(message, "message",
+	     "resident for a message in flight, of 1 MiB, without its bytes: a receive posted and open"),
+	CASE(mailbox, "mailbox", "resident for an RVMA mailbox with a buffer posted, without its bytes, among 100,000"),
+	CASE(nic, "nic", "resident for a NIC at rest: all of spindle run, one worker, no context"),
 	{.name = NULL},
 };

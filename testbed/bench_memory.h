@@ -3,7 +3,7 @@
 #ifndef TESTBED_BENCH_MEMORY_H
 #define TESTBED_BENCH_MEMORY_H
 
-/* Such a process: prints bytes of WHAT (qp, message or mailbox); returns the exit status. */
+/* Such a process: prints bytes of WHAT (qp, rdma-qp, message or mailbox); returns the exit status. */
 int bench_memory_end(const char *what);
 
 #endif

@@ -292,7 +292,8 @@ static int run_copy(void *state, double seconds, struct bench_round *round, stru
 	return r;
 }
 
-#define SHAPES(_) _(64, 1) _(64, 1000) _(64, 1000000) _(4096, 1) _(4096, 1000) _(4096, 1000000)
+#define SHAPES_64(_) _(64, 1) _(64, 10) _(64, 100) _(64, 1000) _(64, 10000) _(64, 100000) _(64, 1000000)
+#define SHAPES(_)    SHAPES_64(_) _(4096, 1) _(4096, 1000) _(4096, 1000000)
 
 #define OPEN(bytes, boxes)                                                                                             \
 	static int open_##bytes##_##boxes(const struct bench_options *o, void **state, struct bench_why *why)          \

@@ -437,6 +437,8 @@ OPEN(write_1M, .size = 1 << 20, .memory = 8 << 20)
 OPEN(send_1M, .send = true, .size = 1 << 20, .memory = 8 << 20)
 
 OPEN(qps_100, .size = 64, .memory = 256 << 10, .qps = 100)
+OPEN(qps_10, .size = 64, .memory = 256 << 10, .qps = 10)
+OPEN(qps_1000, .size = 64, .memory = 256 << 10, .qps = 1000)
 OPEN(qps_10000, .size = 64, .memory = 256 << 10, .qps = 10000)
 OPEN(qps_100000, .size = 64, .memory = 256 << 10, .qps = 100000)
 
@@ -469,7 +471,9 @@ const struct bench_case bench_rdma[] = {
 	     .goal = 0.90, .other = {{BARE, run_bare}}),
 	LARGE(64K),
 	LARGE(1M),
+	QPS(10),
 	QPS(100),
+	QPS(1000),
 	QPS(10000),
 	QPS(100000),
 	{.name = NULL},

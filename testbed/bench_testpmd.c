@@ -12,9 +12,13 @@
 
 #include <rte_cycles.h>
 
+#include "../host-api/spindle.h"
 #include "bench.h"
 
-#define FRAME 42 /* bytes of headers of its own packets */
+#define FRAME  42   /* bytes of headers of its own packets */
+#define BUFFER 2176 /* testpmd's default: 2 KiB and headroom */
+#define LEAST  0.03 /* s of a round: its answers take some 0.1 ms */
+#define LARGE  2176 /* more, so that 4 KiB and headers are one piece */
 
 static int skip(struct bench_testpmd *t, const char *words, struct bench_why *why)
 {
@@ -77,15 +81,30 @@ static void lcores(char *text, size_t room)
 
 static int start(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, struct bench_why *why)
 {
-	char cores[1100], vdev[1300], forward[64], packets[64], prefix[64];
+	char cores[1100], vdev[1300], forward[64], packets[64], buffers[64], prefix[64];
 	/* stdbuf: otherwise its output waits until its buffer is full */
-	const char *argv[] = {"stdbuf",	   "-oL",	  "dpdk-testpmd",
-			      "--no-huge", "-m",	  "256",
-			      "--no-pci",  "--no-shconf", "--no-telemetry",
-			      prefix,	   "--lcores",	  cores,
-			      "--vdev",	   vdev,	  "--",
-			      "-i",	   forward,	  "--total-num-mbufs=8191",
-			      packets,	   NULL};
+	const char *argv[] = {"stdbuf",
+			      "-oL",
+			      "dpdk-testpmd",
+			      "--no-huge",
+			      "-m",
+			      "256",
+			      "--no-pci",
+			      "--no-shconf",
+			      "--no-telemetry",
+			      prefix,
+			      "--lcores",
+			      cores,
+			      "--vdev",
+			      vdev,
+			      "--",
+			      "-i",
+			      forward,
+			      "--total-num-mbufs=8191",
+			      "--disable-link-check",
+			      buffers, /* before packets, which must fit */
+			      packets,
+			      NULL};
 	int in[2], r;
 
 	if (!installed("dpdk-testpmd"))
@@ -108,6 +127,7 @@ static int start(struct bench_testpmd *t, const char *mode, const char *device, 
 		snprintf(packets, sizeof(packets), "--txpkts=%u", bytes + FRAME);
 	else
 		snprintf(packets, sizeof(packets), "--burst=32");
+	snprintf(buffers, sizeof(buffers), "--mbuf-size=%u", BUFFER + (t->large || bytes + FRAME > 2048 ? LARGE : 0));
 	r = bench_child_start(&t->house,
 			      &(struct bench_start){.argv = argv, .fed = true, .in = in[0], .both = true, .space = -1},
 			      &t->child, why);
@@ -126,10 +146,10 @@ static int start(struct bench_testpmd *t, const char *mode, const char *device, 
 	return r;
 }
 
-/* Packets forwarded so far, and its processor time: its first thread only waits. */
+/* Packets forwarded so far (or bytes, as it is asked), and its processor time: its first thread only waits. */
 struct look {
 	double packets, ran;
-	uint64_t wall; /* cycles */
+	sp_time wall;
 };
 
 static int look(struct bench_testpmd *t, const char *which, struct look *l, struct bench_why *why)
@@ -140,7 +160,7 @@ static int look(struct bench_testpmd *t, const char *which, struct look *l, stru
 
 	if (!r)
 		r = answer(t, which, &l->packets, why);
-	l->wall = rte_rdtsc();
+	l->wall = sp_clock();
 	if (!r && (clock_getcpuclockid(t->child.pid, &clock) || clock_gettime(clock, &ran)))
 		r = -ESRCH;
 	l->ran = (double)ran.tv_sec + 1e-9 * (double)ran.tv_nsec;
@@ -154,7 +174,7 @@ static bool moved(const struct look *before, const struct look *after)
 
 static bool late(const struct look *before, const struct look *after)
 {
-	return after->wall > before->wall + BENCH_PATIENCE * rte_get_tsc_hz();
+	return after->wall > before->wall + BENCH_PATIENCE * SP_SEC;
 }
 
 static int run_round(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
@@ -162,9 +182,10 @@ static int run_round(struct bench_testpmd *t, const char *mode, const char *devi
 {
 	const char *which = strcmp(mode, "txonly") ? "RX-packets:" : "TX-packets:";
 	struct look before = {0}, after = {0};
-	uint64_t ran;
+	double ran, wall;
 	int r = 0;
 
+	seconds = seconds > LEAST ? seconds : LEAST;
 	if (!t->open)
 		r = start(t, mode, device, bytes, why);
 	if (!r)
@@ -182,12 +203,69 @@ static int run_round(struct bench_testpmd *t, const char *mode, const char *devi
 		r = answer(t, "Done.", NULL, why);
 	if (r)
 		return r;
-	ran = (uint64_t)((after.ran - before.ran) * (double)rte_get_tsc_hz());
+	ran = after.ran - before.ran;
+	wall = (double)(after.wall - before.wall) / SP_SEC;
 	round->units = (uint64_t)(after.packets - before.packets);
-	round->cycles = ran < after.wall - before.wall ? ran : after.wall - before.wall;
+	round->cycles = (uint64_t)((ran < wall ? ran : wall) * (double)rte_get_tsc_hz());
 	if (round->units && round->cycles)
 		return 0;
 	return bench_fail(why, -EPROTO, "dpdk-testpmd forwarded no packets");
+}
+
+static int pair_start(struct bench_testpmd *from, const char *from_device, struct bench_testpmd *to,
+		      const char *to_device, unsigned bytes, struct bench_why *why)
+{
+	int r = 0;
+
+	from->large = to->large = true;
+	if (!to->open)
+		r = start(to, "rxonly", to_device, 0, why);
+	if (!r && !from->open)
+		r = start(from, "txonly", from_device, bytes, why);
+	if (!r)
+		r = tell(to, "start\n");
+	return r ? r : tell(from, "start\n");
+}
+
+static int pair_stop(struct bench_testpmd *from, struct bench_testpmd *to, struct bench_why *why)
+{
+	int r = tell(from, "stop\n");
+
+	if (!r)
+		r = answer(from, "Done.", NULL, why);
+	if (!r)
+		r = tell(to, "stop\n");
+	return r ? r : answer(to, "Done.", NULL, why);
+}
+
+static int pair_round(struct bench_testpmd *from, const char *from_device, struct bench_testpmd *to,
+		      const char *to_device, unsigned bytes, double seconds, struct bench_round *round,
+		      struct bench_why *why)
+{
+	struct look sent[2] = {{0}}, got[2] = {{0}};
+	int r = pair_start(from, from_device, to, to_device, bytes, why);
+	double moved_bytes;
+
+	if (!r)
+		r = look(from, "TX-packets:", &sent[0], why);
+	if (!r)
+		r = look(to, "RX-bytes:", &got[0], why);
+	while (!r && !moved(&got[0], &got[1]) && !late(&got[0], &got[1]) && !bench_stopped()) {
+		usleep((useconds_t)(seconds * 1e6));
+		r = look(from, "TX-packets:", &sent[1], why);
+		if (!r)
+			r = look(to, "RX-bytes:", &got[1], why);
+	}
+	if (!r)
+		r = pair_stop(from, to, why);
+	if (r)
+		return r;
+	if (!moved(&got[0], &got[1]))
+		return bench_fail(why, -EPROTO, "no packets went from one to the other");
+	moved_bytes = (got[1].packets - got[0].packets) * bytes / (bytes + FRAME);
+	round->value = moved_bytes / ((double)(got[1].wall - got[0].wall) / SP_SEC) / 1e6;
+	round->processor = (got[1].ran - got[0].ran + sent[1].ran - sent[0].ran) / (moved_bytes / (double)(1u << 30));
+	return 0;
 }
 
 void bench_testpmd_close(struct bench_testpmd *t)
@@ -217,4 +295,23 @@ int bench_testpmd_round(struct bench_testpmd *t, const char *mode, const char *d
 		 *t->skipped ? "" : "dpdk-testpmd: ", *why->text ? why->text : strerror(-r));
 	bench_testpmd_close(t);
 	return skip(t, words, why);
+}
+
+int bench_testpmd_pair(struct bench_testpmd *from, const char *from_device, struct bench_testpmd *to,
+		       const char *to_device, unsigned bytes, double seconds, struct bench_round *round,
+		       struct bench_why *why)
+{
+	char words[256];
+	int r;
+
+	if (*from->skipped || *to->skipped)
+		return skip(from, *to->skipped ? to->skipped : from->skipped, why);
+	r = pair_round(from, from_device, to, to_device, bytes, seconds, round, why);
+	if (!r || r == -EINTR)
+		return r;
+	snprintf(words, sizeof(words), "%s%.200s",
+		 *from->skipped || *to->skipped ? "" : "dpdk-testpmd: ", *why->text ? why->text : strerror(-r));
+	bench_testpmd_close(from);
+	bench_testpmd_close(to);
+	return skip(from, words, why);
 }

@@ -13,6 +13,7 @@ struct bench_testpmd {
 	struct bench_child child;
 	int tell; /* its standard input */
 	bool open;
+	bool large;	   /* its buffers hold 4 KiB and headers */
 	char skipped[256]; /* the reason, or "" */
 };
 
@@ -21,6 +22,11 @@ struct bench_testpmd {
  * closed. */
 int bench_testpmd_round(struct bench_testpmd *testpmd, const char *mode, const char *device, unsigned bytes,
 			double seconds, struct bench_round *round, struct bench_why *why);
+/* A round of two, txonly and rxonly, that a link joins: MB/s of what arrives in packets of `bytes` (at most 4096) and
+ * their headers. `to` starts first. */
+int bench_testpmd_pair(struct bench_testpmd *from, const char *from_device, struct bench_testpmd *to,
+		       const char *to_device, unsigned bytes, double seconds, struct bench_round *round,
+		       struct bench_why *why);
 void bench_testpmd_close(struct bench_testpmd *testpmd);
 
 #endif

@@ -46,6 +46,10 @@ void sp_tolerance_free(struct sp_tolerance *t);
 int64_t sp_expect_capture(const char *expected, const char *found, const struct sp_tolerance *t,
 			  const struct sp_expect_say *say, struct sp_error *error);
 
+/* The same, of the packets of one interface of each pcapng file; SP_RECORDS_ALL: of all packets. See records.h. */
+int64_t sp_expect_interface(const char *expected, int of_expected, const char *found, int of_found,
+			    const struct sp_tolerance *t, const struct sp_expect_say *say, struct sp_error *error);
+
 /*
  * expected: JSON file. Everything in it must be in found (JSON text); found may contain more. Objects: member by
  * member. Lists: of equal length, element by element; if the last element is "...", found may have more. Strings, true,

@@ -310,6 +310,12 @@ static int compare(struct comparison *c)
 int64_t sp_expect_capture(const char *expected, const char *found, const struct sp_tolerance *t,
 			  const struct sp_expect_say *say, struct sp_error *error)
 {
+	return sp_expect_interface(expected, SP_RECORDS_ALL, found, SP_RECORDS_ALL, t, say, error);
+}
+
+int64_t sp_expect_interface(const char *expected, int of_expected, const char *found, int of_found,
+			    const struct sp_tolerance *t, const struct sp_expect_say *say, struct sp_error *error)
+{
 	static const struct sp_tolerance nothing;
 	struct comparison *c = calloc(1, sizeof(*c));
 	int err;
@@ -320,9 +326,9 @@ int64_t sp_expect_capture(const char *expected, const char *found, const struct 
 	c->differences.say = say;
 	err = sp_expect_rules(&c->rules, t ? t : &nothing, error);
 	if (!err)
-		err = sp_records_open(expected, &c->expected.records, error);
+		err = sp_records_open_interface(expected, of_expected, &c->expected.records, error);
 	if (!err)
-		err = sp_records_open(found, &c->found.records, error);
+		err = sp_records_open_interface(found, of_found, &c->found.records, error);
 	if (!err) {
 		if (sp_records_coarse(c->expected.records) || sp_records_coarse(c->found.records))
 			c->rules.coarse = SP_US - SP_NS;

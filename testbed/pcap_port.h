@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Captures as a port: the packets of a file arrive at their time stamps; packets that the NIC sends are written to
- * another file. Reads pcap and pcapng, in microseconds and nanoseconds; Ethernet. Writes pcap in nanoseconds. Time:
- * picoseconds since the first packet. Threads: one polls all queues of the port. A capture can be read several times in
- * a row, and at a rate instead of its time stamps (struct sp_pcap_pace).
+ * another file. Reads pcap and pcapng, in microseconds and nanoseconds; Ethernet. Writes pcap in nanoseconds, or pcapng
+ * with an interface for each of several ports. Time: picoseconds since the first packet. Threads: one polls all queues
+ * of the port. A capture can be read several times in a row, and at a rate instead of its time stamps (struct
+ * sp_pcap_pace).
  */
 #ifndef TESTBED_PCAP_PORT_H
 #define TESTBED_PCAP_PORT_H
@@ -28,6 +29,9 @@ struct sp_pcap_counters {
  * cannot be opened. -EINVAL: it is empty, no capture, or not Ethernet. error has the text.
  */
 int sp_pcap_open(const char *file, uint16_t queues, struct sp_pcap **capture, struct sp_error *error);
+/* The same, of the packets of one interface of a pcapng file; SP_RECORDS_ALL, see records.h. */
+int sp_pcap_open_interface(const char *file, int interface, uint16_t queues, struct sp_pcap **capture,
+			   struct sp_error *error);
 void sp_pcap_close(struct sp_pcap *capture);
 
 /* When packets are handed out. Zeroed: once, at their time stamps. */
@@ -45,6 +49,14 @@ struct sp_pcap_pace {
  * or too high a rate. */
 int sp_pcap_pace(struct sp_pcap *capture, const struct sp_pcap_pace *pace, struct sp_error *error);
 
+/*
+ * Puts captures on one clock, after sp_pcap_pace(): time 0 is the first packet of all of them, and sp_pcap_start() is
+ * the same for all. With several passes, each begins for all at once: the gap before it is the mean gap of their
+ * packets together. At a given rate nothing changes: each goes by itself from time 0. -EINVAL and error: a capture
+ * begins too late, or cannot be read twice.
+ */
+int sp_pcap_join(struct sp_pcap *const capture[], unsigned captures, struct sp_error *error);
+
 void sp_pcap_count(const struct sp_pcap *capture, struct sp_pcap_counters *counters);
 /* Whether all packets were handed out. */
 bool sp_pcap_ended(const struct sp_pcap *capture);
@@ -56,6 +68,9 @@ uint64_t sp_pcap_start(const struct sp_pcap *capture);
 
 /* start: what time 0 is written as, nanoseconds since 1970. An existing file is overwritten. -errno and error. */
 int sp_pcap_create(const char *file, uint64_t start, struct sp_pcap_writer **writer, struct sp_error *error);
+/* The same as pcapng, with an interface "port0", "port1", ... for each of so many ports. */
+int sp_pcap_create_ports(const char *file, uint64_t start, unsigned ports, struct sp_pcap_writer **writer,
+			 struct sp_error *error);
 /* Makes the file a complete capture of all packets so far; may be called in signal handlers. */
 void sp_pcap_flush(struct sp_pcap_writer *writer);
 /* Flushes and closes; 0, or -errno and error if anything could not be written. */
@@ -64,7 +79,8 @@ int sp_pcap_finish(struct sp_pcap_writer *writer, struct sp_error *error);
 /* For struct sp_port_config. Either may be NULL: no packets arrive; packets sent are dropped. */
 struct sp_pcap_port {
 	struct sp_pcap *in;
-	struct sp_pcap_writer *out;
+	struct sp_pcap_writer *out; /* several ports may share it: then it is in the order of sending */
+	uint32_t interface;	    /* of this port, in the file */
 };
 extern const struct sp_port_ops sp_pcap_ops; /* ops_arg: struct sp_pcap_port * */
 

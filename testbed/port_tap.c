@@ -14,7 +14,7 @@ static unsigned tap_receive(void *arg, uint16_t queue, struct rte_mbuf **packet,
 static unsigned tap_transmit(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
 	struct sp_port_tap *t = arg;
-	struct sp_pcap_port out = {.out = t->out};
+	struct sp_pcap_port out = {.out = t->out, .interface = t->interface};
 	unsigned n;
 
 	for (n = 0; n < count; n++) {

@@ -7,6 +7,7 @@
 
 #include <pcap/pcap.h>
 
+#include "interfaces.h"
 #include "records.h"
 
 #define MICROSECONDS 0xA1B2C3D4u /* the first four bytes of such a pcap file, in either byte order */
@@ -16,6 +17,8 @@ struct sp_records {
 	pcap_t *pcap;
 	uint64_t count;
 	bool coarse;
+	int only;			  /* interface whose packets are wanted, or SP_RECORDS_ALL */
+	struct sp_interfaces *interfaces; /* NULL: all packets came by interface 0 */
 };
 
 static int fail(struct sp_error *error, int err, const char *file, const char *what)
@@ -72,6 +75,11 @@ static int open_stream(struct sp_records *r, const char *file, struct sp_error *
 
 int sp_records_open(const char *file, struct sp_records **records, struct sp_error *error)
 {
+	return sp_records_open_interface(file, SP_RECORDS_ALL, records, error);
+}
+
+int sp_records_open_interface(const char *file, int interface, struct sp_records **records, struct sp_error *error)
+{
 	struct sp_records *r = calloc(1, sizeof(*r));
 	char text[128];
 	int err, type;
@@ -92,6 +100,14 @@ int sp_records_open(const char *file, struct sp_records **records, struct sp_err
 		err = fail(error, -EINVAL, file, text);
 		goto unwind;
 	}
+	r->only = interface;
+	err = interface < 0 ? 0 : sp_interfaces_open(file, &r->interfaces);
+	if (err) {
+		err = fail(error, err, file,
+			   err == -EINVAL ? "no regular file: the interfaces are read beside the packets"
+					  : strerror(-err));
+		goto unwind;
+	}
 	*records = r;
 	return 0;
 unwind:
@@ -105,12 +121,21 @@ static const char *read_error(const char *text)
 	return strstr(text, "truncated") || strstr(text, "only got") ? "cut off in the middle of a packet" : text;
 }
 
+static bool is_wanted(struct sp_records *r)
+{
+	return r->only < 0 || (r->interfaces ? sp_interfaces_next(r->interfaces) : 0) == r->only;
+}
+
 int sp_records_next(struct sp_records *records, struct sp_record *record, struct sp_error *error)
 {
 	struct pcap_pkthdr *header;
 	char text[200];
-	int result = pcap_next_ex(records->pcap, &header, &record->bytes);
+	int result;
 
+	do {
+		result = pcap_next_ex(records->pcap, &header, &record->bytes);
+		records->count += result == 1;
+	} while (result == 1 && !is_wanted(records));
 	if (result == PCAP_ERROR_BREAK)
 		return 0;
 	if (result != 1) {
@@ -118,7 +143,6 @@ int sp_records_next(struct sp_records *records, struct sp_record *record, struct
 			 (unsigned long long)records->count);
 		return fail(error, -EINVAL, records->file, text);
 	}
-	records->count++;
 	record->len = header->caplen;
 	record->wire = header->len;
 	record->ns = (__int128)header->ts.tv_sec * 1000000000 + header->ts.tv_usec; /* nanoseconds, as requested */
@@ -146,6 +170,7 @@ void sp_records_close(struct sp_records *records)
 		return;
 	if (records->pcap)
 		pcap_close(records->pcap); /* closes the stream too */
+	sp_interfaces_close(records->interfaces);
 	free(records->file);
 	free(records);
 }

@@ -22,9 +22,13 @@ struct sp_record {
 
 /* -errno: the file cannot be opened. -EINVAL: it is empty, no capture, or not Ethernet. error has the text. */
 int sp_records_open(const char *file, struct sp_records **records, struct sp_error *error);
+/* The same, of the packets that came by one interface, which libpcap does not tell: -EINVAL also where the file is no
+ * regular one. Those of a pcap file came by interface 0. SP_RECORDS_ALL: all packets. */
+int sp_records_open_interface(const char *file, int interface, struct sp_records **records, struct sp_error *error);
+#define SP_RECORDS_ALL (-1)
 /* 1: a packet; 0: the end; -EINVAL: damaged or cut off; error says after how many packets. */
 int sp_records_next(struct sp_records *records, struct sp_record *record, struct sp_error *error);
-uint64_t sp_records_count(const struct sp_records *records); /* packets read so far */
+uint64_t sp_records_count(const struct sp_records *records); /* packets of the file read so far */
 const char *sp_records_file(const struct sp_records *records);
 /* Whether time stamps are in whole microseconds (as far as known: for pcap it is). */
 bool sp_records_coarse(const struct sp_records *records);

@@ -39,6 +39,7 @@ struct level { /* a call under way */
 struct sp_trace_log {
 	FILE *out;
 	bool json;
+	bool ports;
 	int err;
 	uint64_t (*shown)(const struct sp_packet *);
 	struct sp_arrivals arrivals;
@@ -138,7 +139,7 @@ static void arrived(void *arg, const struct sp_packet *p, int parsed, sp_time no
 	t->now = now;
 	number = sp_arrivals_add(&t->arrivals, p);
 	shown = t->shown ? t->shown(p) : 0;
-	push(t, sp_trace_log_packet(shown ? shown : number, p, parsed, now), number, false);
+	push(t, sp_trace_log_packet(shown ? shown : number, t->ports, p, parsed, now), number, false);
 	end(t);
 }
 
@@ -370,6 +371,11 @@ int sp_trace_log_create(FILE *out, bool json, struct sp_trace_log **trace)
 void sp_trace_log_number(struct sp_trace_log *t, uint64_t (*number)(const struct sp_packet *packet))
 {
 	t->shown = number;
+}
+
+void sp_trace_log_ports(struct sp_trace_log *t)
+{
+	t->ports = true;
 }
 
 int sp_trace_log_add(struct sp_trace_log *t, struct sp_nic *nic)

@@ -30,13 +30,15 @@ static json_t *frame_text(const void *frame, uint32_t len)
 	return json_string(text);
 }
 
-json_t *sp_trace_log_packet(uint64_t number, const struct sp_packet *p, int parsed, sp_time now)
+json_t *sp_trace_log_packet(uint64_t number, bool port, const struct sp_packet *p, int parsed, sp_time now)
 {
 	static const char *const what[] = {
 		[SP_PARSED_OTHER] = "other", [SP_PARSED_IP] = "ip", [SP_PARSED_UDP] = "udp", [SP_PARSED_ROCE] = "roce"};
 	json_t *o = json_object();
 
 	set_integer(o, "packet", number);
+	if (port && p->port < SP_MAX_PORTS) /* else the NIC sent it to itself */
+		set_integer(o, "port", p->port);
 	set_integer(o, "time_ps", now);
 	set_integer(o, "bytes", p->frame_len);
 	set_string(o, "parse", parsed < 0 ? "malformed" : what[parsed]);

@@ -9,8 +9,8 @@
 
 #include "../pipeline/observe/trace.h"
 
-/* NULL, here and below: out of memory. */
-json_t *sp_trace_log_packet(uint64_t number, const struct sp_packet *p, int parsed, sp_time now);
+/* port: tells by which port it came. NULL, here and below: out of memory. */
+json_t *sp_trace_log_packet(uint64_t number, bool port, const struct sp_packet *p, int parsed, sp_time now);
 json_t *sp_trace_log_outside(const struct sp_traced_call *call);
 void sp_trace_log_matched(json_t *paragraph, const struct sp_packet *p, const char *context, const char *handler);
 void sp_trace_log_fate(json_t *paragraph, enum sp_capture_fate fate, const char *reason);

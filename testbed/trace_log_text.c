@@ -98,8 +98,10 @@ static void print_call(FILE *out, json_t *c)
 
 static void print_packet(FILE *out, const json_t *o)
 {
-	fprintf(out, "packet %lld   %.9f s   %lld bytes\n", integer(o, "packet"), (double)integer(o, "time_ps") / 1e12,
-		integer(o, "bytes"));
+	fprintf(out, "packet %lld   ", integer(o, "packet"));
+	if (json_object_get(o, "port"))
+		fprintf(out, "port %lld   ", integer(o, "port"));
+	fprintf(out, "%.9f s   %lld bytes\n", (double)integer(o, "time_ps") / 1e12, integer(o, "bytes"));
 	fprintf(out, "  parse       %s: %s\n", parse_name(string(o, "parse")), string(o, "frame"));
 	if (!json_object_get(o, "context"))
 		return;

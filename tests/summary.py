@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts TAP lines in the logs that `meson test` left: summary.py [--failed WHAT]... BUILD-DIRECTORY=TESTS...
+"""Counts TAP lines in the logs that `meson test` left:
+summary.py [--failed WHAT]... BUILD-DIRECTORY=TESTS... [--tap FILE=STATUS]
 
 Prints every failure and every skip with its reason, then "N passed, N failed, N skipped". meson's own sums count test
-programs, not tests, and call a skipped program of TAP lines an error.
+programs, not tests, and call a skipped program of TAP lines an error. --tap: what a program said that is no test of
+meson's, and its exit status.
 """
 
 import json
@@ -86,6 +88,11 @@ def main(arguments):
     while arguments[:1] == ["--failed"]:
         s.fail("tests/run", arguments[1])
         arguments = arguments[2:]
+    if arguments[-2:-1] == ["--tap"]:
+        path, _, status = arguments[-1].rpartition("=")
+        with open(path, encoding="utf-8", errors="replace") as f:
+            s.program(path, {"stdout": f.read(), "returncode": int(status), "result": "OK", "tap": True})
+        arguments = arguments[:-2]
     for argument in arguments:
         directory, _, count = argument.partition("=")
         with open(directory + "/meson-info/intro-tests.json") as f:

@@ -24,8 +24,9 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 struct tally {
 	json_t *list;
 	bool text;
-	const char *no_eal;		     /* why there is no EAL, and so no packets in this process; or "" */
-	unsigned failed, ran, noisy, missed; /* cases; missed: below the required ratio */
+	struct bench_summary summary;
+	const char *no_eal;	     /* why there is no EAL, and so no packets in this process; or "" */
+	unsigned failed, ran, noisy; /* cases */
 };
 
 static void run_case(const struct bench_case *c, struct bench_options *o, bool icrc, struct tally *t)
@@ -51,7 +52,8 @@ static void run_case(const struct bench_case *c, struct bench_options *o, bool i
 		command_fail("bench", "%s: %s", c->name, why.text);
 	t->failed += failed;
 	t->noisy += !err && bench_show_noisy(&r);
-	t->missed += !err && !bench_show_meets(c, o, &r);
+	if (!err)
+		bench_summary_add(&t->summary, c, o, &r);
 	if (t->text && !failed)
 		bench_show_text(c, o, err ? NULL : &r, why.text);
 	json_array_append_new(t->list, bench_show_json(c, o, err ? NULL : &r, failed, why.text));
@@ -132,7 +134,7 @@ struct asked {
 	struct bench_options options;
 	const char *filter;
 	enum icrc { ICRC_OFF, ICRC_ON, ICRC_BOTH } icrc;
-	bool json, require, parts, list, quick;
+	bool json, require, parts, path, list;
 	bool eal; /* EAL runs */
 	struct sp_error no_eal;
 };
@@ -147,9 +149,11 @@ static bool wanted(const struct bench_case *c, enum icrc asked, enum icrc way, u
 static int run_all(const struct asked *a)
 {
 	struct bench_options o = a->options;
-	struct tally t = {.list = json_array(), .text = !a->json, .no_eal = a->no_eal.text};
+	struct tally t = {
+		.list = json_array(), .text = !a->json, .summary = bench_summary_open(), .no_eal = a->no_eal.text};
 	struct bench_noise noise;
 	struct bench_machine machine;
+	unsigned missed;
 
 	bench_show_machine(&machine, a->eal);
 	bench_noise_begin(&noise);
@@ -172,12 +176,20 @@ static int run_all(const struct asked *a)
 	}
 	if (!bench_stopped() && t.ran)
 		bench_show_noise(a->json ? stderr : stdout, &noise, t.noisy);
-	if (a->json) /* also of an interrupted run */
-		print_json(bench_show_all(&machine, &o, t.list, &noise));
+	if (a->json) { /* also of an interrupted run */
+		json_t *all = bench_show_all(&machine, &o, t.list, &noise);
+
+		json_object_set_new(all, "summary", bench_summary_json(&t.summary));
+		print_json(all);
+	} else if (!bench_stopped() && t.ran) {
+		bench_summary_text(&t.summary);
+	}
 	json_decref(t.list);
-	if (a->require && t.missed && !t.failed)
-		command_fail("bench", "%u required ratios are missed", t.missed);
-	return t.failed ? 1 : a->require && t.missed ? 3 : 0;
+	missed = bench_summary_missed(&t.summary);
+	bench_summary_close(&t.summary);
+	if (a->require && missed && !t.failed)
+		command_fail("bench", "required ratios missed: %u", missed);
+	return t.failed ? 1 : a->require && missed ? 3 : 0;
 }
 
 static int measure_parts(const struct asked *a)
@@ -213,6 +225,36 @@ static int measure_parts(const struct asked *a)
 	return parts ? 0 : 1;
 }
 
+static int trace_path(const struct asked *a)
+{
+	const struct bench_options *o = &a->options;
+	struct bench_machine machine;
+	struct bench_noise noise;
+	struct bench_why why = {""};
+	json_t *path;
+
+	bench_show_machine(&machine, false);
+	bench_noise_begin(&noise);
+	if (!a->json)
+		bench_show_header(&machine, o);
+	path = bench_show_path(o, matches, a->filter, !a->json, &why);
+	bench_noise_end(&noise);
+	if (!bench_stopped()) {
+		if (!path)
+			command_fail("bench", "path: %s", why.text);
+		bench_show_noise(a->json ? stderr : stdout, &noise, 0);
+	}
+	if (a->json) {
+		json_t *all = bench_show_all(&machine, o, NULL, &noise);
+
+		json_object_set_new(all, "path", path ? json_incref(path) : json_null());
+		json_object_set_new(all, "failed", path || bench_stopped() ? json_null() : json_string(why.text));
+		print_json(all);
+	}
+	json_decref(path);
+	return path ? 0 : 1;
+}
+
 /* ---- options ---- */
 
 static const struct usage usage = {
@@ -221,6 +263,7 @@ static const struct usage usage = {
 		 "              [--message-packets N] [--chunk-packets N] [--messages N] [--loss P]\n"
 		 "              [--require[=RATIO]] [--json]\n"
 		 "spindle bench --parts [--rounds N] [--seconds S] [--quick] [--json]\n"
+		 "spindle bench --path [--filter TEXT] [--quick] [--json]\n"
 		 "spindle bench --list",
 	.about = "Measures what packets, messages, files and codes cost, each case beside a baseline.",
 };
@@ -270,7 +313,8 @@ static const struct option_row rows[] = {
 	 .least = 1, .most = BENCH_ROUNDS_MAX},
 	{"seconds", 0, OPTION_REAL, "S", "length of one round (0.2)", AT(options.round_seconds), .high = 60,
 	 .open = OPTION_ABOVE},
-	{"quick", 0, OPTION_FLAG, NULL, "3 rounds of 0.05 s, and files of 8 MiB instead of 64", AT(quick)},
+	{"quick", 0, OPTION_FLAG, NULL, "3 rounds of 0.01 s, files of 8 MiB instead of 64, and less of what takes long",
+	 AT(options.quick)},
 	{"icrc", 0, OPTION_WORD, "on|off|both", "check the ICRC, in cases of packets (both)", AT(icrc),
 	 .words = icrc_words, .wants = "on, off or both"},
 	{"message-packets", 0, OPTION_CALL, "N",
@@ -286,6 +330,8 @@ static const struct option_row rows[] = {
 	 "exit status 3 if a ratio is less than the case requires, or than RATIO", .take = take_require,
 	 .wants = "a ratio of more than 0"},
 	{"parts", 0, OPTION_FLAG, NULL, "what the parts of receiving a packet take, in cycles", AT(parts)},
+	{"path", 0, OPTION_FLAG, NULL, "what each step of a message from program to program takes, and who ran",
+	 AT(path)},
 	{"json", 0, OPTION_FLAG, NULL, "print JSON", AT(json)},
 	{0},
 };
@@ -295,12 +341,14 @@ static int arguments(struct asked *a, int argc, char **argv)
 	struct options o = {&usage, {{NULL, rows, a, NULL}}};
 	const int status = options_parse(&o, argc, argv);
 
-	if (a->quick && !options_has(&o, "rounds"))
+	if (a->options.quick && !options_has(&o, "rounds"))
 		a->options.rounds = 3;
-	if (a->quick && !options_has(&o, "seconds"))
-		a->options.round_seconds = 0.05;
-	if (a->quick)
+	if (a->options.quick && !options_has(&o, "seconds"))
+		a->options.round_seconds = 0.01;
+	if (a->options.quick) {
 		a->options.file_bytes = 8 << 20;
+		a->options.stream_bytes = 128 << 20;
+	}
 	return status;
 }
 
@@ -308,7 +356,11 @@ int command_bench(int argc, char **argv)
 {
 	struct asked a = {.filter = "",
 			  .icrc = ICRC_BOTH,
-			  .options = {.rounds = 9, .round_seconds = 0.2, .loss = -1, .file_bytes = 64 << 20}};
+			  .options = {.rounds = 9,
+				      .round_seconds = 0.2,
+				      .loss = -1,
+				      .file_bytes = 64 << 20,
+				      .stream_bytes = 1 << 30}};
 	struct sigaction before[SIGNALS];
 	int status;
 
@@ -322,8 +374,8 @@ int command_bench(int argc, char **argv)
 		return 0;
 	}
 	catch_signals(before);
-	a.eal = start_eal(a.parts ? "" : a.filter, &a.no_eal);
-	status = a.parts ? measure_parts(&a) : run_all(&a);
+	a.eal = !a.path && start_eal(a.parts ? "" : a.filter, &a.no_eal);
+	status = a.path ? trace_path(&a) : a.parts ? measure_parts(&a) : run_all(&a);
 	release_signals(before);
 	return status;
 }

@@ -33,19 +33,49 @@ static const char *case_name(const struct bench_case *c, const struct bench_opti
 	return name;
 }
 
+/* ---- what is required ---- */
+
+/* Whether the ratio to the baseline, or to what replaces it, is as required. */
+static bool meets(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
+{
+	return r->mine.ratio >= bench_required(c, o);
+}
+
+static bool judged(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
+{
+	return r && bench_required(c, o) > 0 && !*bench_against(r)->skipped && !(c->strict && r->against >= 0);
+}
+
+/* The case's ratio to other k; 0: none is required, or it has none. */
+static double other_ratio(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r,
+			  int k)
+{
+	if (!r || k == r->against || !(bench_other_required(c, o, k) > 0) || *r->other[k].skipped)
+		return 0;
+	return r->mine.ratio / r->other[k].ratio;
+}
+
 /* ---- text ---- */
 
 static void judgement_text(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
 {
-	const double required = bench_required(c, o), goal = bench_goal(c, o);
+	const double required = judged(c, o, r) ? bench_required(c, o) : 0,
+		     goal = c->strict && r->against >= 0 ? 0 : bench_goal(c, o);
 
 	if (required > 0)
-		printf("  required %g: %s", required, bench_show_meets(c, o, r) ? "met" : "MISSED");
+		printf("  required %g: %s", required, meets(c, o, r) ? "met" : "MISSED");
 	if (goal > 0)
 		printf("%s goal %.2f: %s", required > 0 ? ";" : " ", goal,
 		       r->mine.ratio >= goal ? "reached" : "not reached");
 	if (required > 0 || goal > 0)
 		puts("");
+	for (int k = 0; k < BENCH_OTHERS; k++) {
+		const double ratio = other_ratio(c, o, r, k), least = bench_other_required(c, o, k);
+
+		if (ratio > 0)
+			printf("  %.2f of %s; required %g: %s\n", ratio, c->other[k].name, least,
+			       ratio >= least ? "met" : "MISSED");
+	}
 }
 
 /* The paper's receiver (arXiv 2505.05366, figure 15): 16 threads of a BlueField-3's accelerator took 15 Mpkt/s of
@@ -90,7 +120,7 @@ static void side_text(const char *name, const struct bench_side *s)
 		printf("  %-30s skipped: %s\n", name, s->skipped);
 		return;
 	}
-	printf("  %-30s %10.1f", name, s->value);
+	printf("  %-30s %10.*f", name, s->value < 1 ? 3 : 1, s->value);
 	if (s->tail > 0)
 		printf(" %10.1f", s->tail);
 	else
@@ -99,7 +129,10 @@ static void side_text(const char *name, const struct bench_side *s)
 		printf(" %8.2f", s->ratio);
 	else
 		printf(" %8s", "-");
-	printf(" %8.1f%%\n", 100 * s->spread);
+	printf(" %8.1f%%", 100 * s->spread);
+	if (s->processor > 0)
+		printf("  %6.2f processor s/GiB", s->processor);
+	puts("");
 }
 
 static void sides_text(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
@@ -119,11 +152,6 @@ static void sides_text(const struct bench_case *c, const struct bench_options *o
 bool bench_show_noisy(const struct bench_result *r)
 {
 	return r && (r->mine.spread > BENCH_NOISE_SPREAD || bench_against(r)->spread > BENCH_NOISE_SPREAD);
-}
-
-bool bench_show_meets(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
-{
-	return !r || !(bench_required(c, o) > 0) || *bench_against(r)->skipped || r->mine.ratio >= bench_required(c, o);
 }
 
 void bench_show_text(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r,
@@ -212,40 +240,48 @@ static json_t *words(const char *text)
 	return j ? j : json_string("words that are no UTF-8");
 }
 
+/* null if no ratio is required. */
+static json_t *wanted(double ratio)
+{
+	return ratio > 0 ? json_real(ratio) : json_null();
+}
+
 static json_t *tail(const struct bench_side *s)
 {
 	return figure(s && s->tail > 0 ? s : NULL, s ? s->tail : 0);
 }
 
-static json_t *other_json(const char *name, const struct bench_side *s)
+static json_t *processor(const struct bench_side *s)
 {
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", name, "value", figure(s, s ? s->value : 0), "p99",
-			 tail(s), "ratio", figure(s, s ? s->ratio : 0), "spread", figure(s, s ? s->spread : 0),
-			 "skipped", s && *s->skipped ? words(s->skipped) : json_null());
+	return figure(s && s->processor > 0 ? s : NULL, s ? s->processor : 0);
+}
+
+static json_t *other_json(const char *name, const struct bench_side *s, double required, double ratio)
+{
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", name, "value",
+			 figure(s, s ? s->value : 0), "p99", tail(s), "processor_s_per_gib", processor(s), "ratio",
+			 figure(s, s ? s->ratio : 0), "spread", figure(s, s ? s->spread : 0), "skipped",
+			 s && *s->skipped ? words(s->skipped) : json_null(), "required", wanted(required), "meets",
+			 ratio > 0 ? json_boolean(ratio >= required) : json_null());
 }
 
 /* The other measurements. If one of them replaces the baseline in the ratio, the baseline is among these. */
-static json_t *others_json(const struct bench_case *c, const struct bench_result *r)
+static json_t *others_json(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
 {
 	json_t *list = json_array();
 
 	if (r && r->against >= 0)
-		json_array_append_new(list, other_json(c->baseline, &r->baseline));
+		json_array_append_new(list, other_json(c->baseline, &r->baseline, 0, 0));
 	for (int k = 0; k < BENCH_OTHERS && c->other[k].name; k++)
 		if (!r || k != r->against)
-			json_array_append_new(list, other_json(c->other[k].name, r ? &r->other[k] : NULL));
+			json_array_append_new(list, other_json(c->other[k].name, r ? &r->other[k] : NULL,
+							       bench_other_required(c, o, k), other_ratio(c, o, r, k)));
 	return list;
 }
 
 static json_t *slices_json(const struct bench_result *r)
 {
 	return r && r->slice_max > 0 ? json_pack("{s:f, s:f}", "median", r->slice, "max", r->slice_max) : json_null();
-}
-
-/* null if no ratio is required. */
-static json_t *wanted(double ratio)
-{
-	return ratio > 0 ? json_real(ratio) : json_null();
 }
 
 json_t *bench_show_json(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r,
@@ -255,22 +291,20 @@ json_t *bench_show_json(const struct bench_case *c, const struct bench_options *
 	const double required = bench_required(c, o);
 	const char *against = bench_against_name(c, r);
 	char name[64];
-	json_t *j = json_pack("{s:s, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}",
-			      "name", case_name(c, o, name, sizeof(name)), "value", figure(m, m ? m->value : 0), "best",
-			      figure(m, m ? m->best : 0), "unit", c->unit ? c->unit : "cycles/packet", "baseline",
-			      against, "baseline_value", figure(b, b ? b->value : 0), "baseline_skipped",
-			      r && *r->baseline.skipped ? words(r->baseline.skipped) : json_null(), "ratio",
-			      figure(b, m ? m->ratio : 0), "spread", figure(m, m ? m->spread : 0), "baseline_spread",
-			      figure(b, b ? b->spread : 0), "required", wanted(required), "goal",
-			      wanted(bench_goal(c, o)), "meets",
-			      r && required > 0 && !*bench_against(r)->skipped ? json_boolean(bench_show_meets(c, o, r))
-									       : json_null(),
-			      "noisy", bench_show_noisy(r), "skipped", r || failed ? json_null() : words(why), "failed",
-			      failed ? words(why) : json_null());
+	json_t *j = json_pack(
+		"{s:s, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "name",
+		case_name(c, o, name, sizeof(name)), "value", figure(m, m ? m->value : 0), "best",
+		figure(m, m ? m->best : 0), "unit", c->unit ? c->unit : "cycles/packet", "baseline", against,
+		"baseline_value", figure(b, b ? b->value : 0), "baseline_skipped",
+		r && *r->baseline.skipped ? words(r->baseline.skipped) : json_null(), "ratio",
+		figure(b, m ? m->ratio : 0), "spread", figure(m, m ? m->spread : 0), "baseline_spread",
+		figure(b, b ? b->spread : 0), "required", wanted(required), "goal", wanted(bench_goal(c, o)), "meets",
+		judged(c, o, r) ? json_boolean(meets(c, o, r)) : json_null(), "noisy", bench_show_noisy(r), "skipped",
+		r || failed ? json_null() : words(why), "failed", failed ? words(why) : json_null());
 
 	json_object_set_new(j, "threads", json_integer(c->threads));
 	json_object_set_new(j, "oversubscribed", json_boolean(c->threads > bench_cpus()));
-	json_object_set_new(j, "others", others_json(c, r));
+	json_object_set_new(j, "others", others_json(c, o, r));
 	if (!c->unit) {
 		const double rate = m ? (double)rte_get_tsc_hz() / m->value : 0;
 
@@ -280,6 +314,8 @@ json_t *bench_show_json(const struct bench_case *c, const struct bench_options *
 	}
 	json_object_set_new(j, "p99", tail(m));
 	json_object_set_new(j, "baseline_p99", tail(b));
+	json_object_set_new(j, "processor_s_per_gib", processor(m));
+	json_object_set_new(j, "baseline_processor_s_per_gib", processor(b));
 	json_object_set_new(j, "slice_us", slices_json(r));
 	return j;
 }
@@ -287,13 +323,75 @@ json_t *bench_show_json(const struct bench_case *c, const struct bench_options *
 json_t *bench_show_all(const struct bench_machine *m, const struct bench_options *o, json_t *cases,
 		       const struct bench_noise *n)
 {
-	return json_pack("{s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:f, s:I, s:{s:f, s:f, s:f, s:b}, s:O?}", "cpu",
-			 m->cpu, "processors", (int)bench_cpus(), "tsc_hz",
+	return json_pack("{s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:b}, s:O?}",
+			 "cpu", m->cpu, "processors", (int)bench_cpus(), "tsc_hz",
 			 rte_get_tsc_hz() ? json_real((double)rte_get_tsc_hz()) : json_null(), "dpdk", rte_version(),
 			 "march", SPINDLE_CPU, "isa", sp_isa_name(sp_isa_level()), "flags", m->flags, "pages", m->pages,
 			 "rounds", (int)o->rounds, "turn_seconds", o->round_seconds, "file_bytes",
-			 (json_int_t)o->file_bytes, "noise", "load", n->load, "others", n->others, "stolen", n->stolen,
-			 "noisy", bench_noise_any(n), "cases", cases);
+			 (json_int_t)o->file_bytes, "stream_bytes", (json_int_t)o->stream_bytes, "noise", "load",
+			 n->load, "others", n->others, "stolen", n->stolen, "noisy", bench_noise_any(n), "cases",
+			 cases);
+}
+
+/* ---- summary ---- */
+
+struct bench_summary bench_summary_open(void)
+{
+	return (struct bench_summary){.met = json_array(), .missed = json_array()};
+}
+
+static void summary_take(struct bench_summary *s, const char *name, const char *against, double ratio, double required)
+{
+	if (ratio >= required)
+		json_array_append_new(s->met, json_string(name));
+	else
+		json_array_append_new(s->missed, json_pack("{s:s, s:s, s:f, s:f}", "name", name, "baseline", against,
+							   "ratio", ratio, "required", required));
+}
+
+void bench_summary_add(struct bench_summary *s, const struct bench_case *c, const struct bench_options *o,
+		       const struct bench_result *r)
+{
+	char name[64];
+
+	case_name(c, o, name, sizeof(name));
+	if (judged(c, o, r))
+		summary_take(s, name, bench_against_name(c, r), r->mine.ratio, bench_required(c, o));
+	for (int k = 0; k < BENCH_OTHERS; k++)
+		if (other_ratio(c, o, r, k) > 0)
+			summary_take(s, name, c->other[k].name, other_ratio(c, o, r, k), bench_other_required(c, o, k));
+}
+
+unsigned bench_summary_missed(const struct bench_summary *s)
+{
+	return (unsigned)json_array_size(s->missed);
+}
+
+void bench_summary_text(const struct bench_summary *s)
+{
+	const unsigned met = (unsigned)json_array_size(s->met), missed = bench_summary_missed(s);
+
+	for (unsigned i = 0; i < missed; i++) {
+		const json_t *m = json_array_get(s->missed, i);
+
+		printf("missed: %s: %.2f of %s, required %g\n", json_string_value(json_object_get(m, "name")),
+		       json_real_value(json_object_get(m, "ratio")), json_string_value(json_object_get(m, "baseline")),
+		       json_real_value(json_object_get(m, "required")));
+	}
+	printf("%u required: %u met, %u missed\n", met + missed, met, missed);
+}
+
+json_t *bench_summary_json(const struct bench_summary *s)
+{
+	return json_pack("{s:I, s:O, s:O}", "required",
+			 (json_int_t)(json_array_size(s->met) + json_array_size(s->missed)), "met", s->met, "missed",
+			 s->missed);
+}
+
+void bench_summary_close(struct bench_summary *s)
+{
+	json_decref(s->met);
+	json_decref(s->missed);
 }
 
 /* ---- parts ---- */

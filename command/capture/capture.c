@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle capture: records the packets of a running NIC, and what became of them, as pcapng. */
+/* spindle capture: records the packets of a running NIC, and what became of them, as pcapng; or prints a line each. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 #define BUSY  1024 /* after a look with so many packets, the next look comes without a pause */
 
 struct capture {
-	const char *nic, *file, *context;
+	const char *nic, *file, *context; /* file NULL: lines of text on standard output */
 	struct sp_capture_request request;
 	uint64_t count; /* 0: no limit */
 	double seconds; /* 0: no limit */
@@ -47,7 +47,7 @@ static void catch_signals(void)
 
 static int fail(const struct capture *c, const char *what)
 {
-	return command_fail("capture", "%s: %s", c->file, what);
+	return command_fail("capture", "%s: %s", c->file ? c->file : "standard output", what);
 }
 
 /* ---- capturing ---- */
@@ -82,7 +82,7 @@ static bool open_output(struct capture *c)
 {
 	int fd;
 
-	if (strcmp(c->file, "-")) {
+	if (c->file && strcmp(c->file, "-")) {
 		c->rings.to = fopen(c->file, "wbe");
 		return c->rings.to;
 	}
@@ -91,6 +91,9 @@ static bool open_output(struct capture *c)
 	c->rings.to = fd < 0 ? NULL : fdopen(fd, "wb");
 	if (!c->rings.to && fd >= 0)
 		close(fd);
+	c->rings.lines = !c->file;
+	if (c->rings.to && c->rings.lines)
+		setvbuf(c->rings.to, NULL, _IOLBF, 0);
 	return c->rings.to;
 }
 
@@ -179,10 +182,9 @@ static int capture(struct capture *c)
 static const struct usage usage = {
 	.command = "capture",
 	.forms = "spindle capture [-n NAME] [--context CONTEXT] [--drops] [-s SNAPLEN] [-c COUNT] [--seconds N]\n"
-		 "                [FILTER] -w FILE|-",
-	.about = "Records the packets that a running NIC receives and sends, and what becomes of them. FILTER is a "
-		 "tcpdump "
-		 "expression (see pcap-filter(7)).",
+		 "                [FILTER] [-w FILE|-]",
+	.about = "Shows or records the packets that a running NIC receives and sends, and what becomes of them: a line "
+		 "each, or with -w as pcapng. FILTER is a tcpdump expression (see pcap-filter(7)).",
 	.end = "Exit status: 0 ended in order, 1 no such NIC, it refused or has gone, or FILE fails, 2 wrong usage.",
 	.arguments = INT_MAX,
 };
@@ -198,8 +200,8 @@ static const struct option_row rows[] = {
 	 AT(request.snaplen), .least = 1, .most = 65535},
 	{NULL, 'c', OPTION_NUMBER, "COUNT", "end after that many packets", AT(count), .least = 1},
 	{"seconds", 0, OPTION_REAL, "N", "end after that time", AT(seconds), .high = 1e6, .open = OPTION_ABOVE},
-	{NULL, 'w', OPTION_STRING, "FILE", "write pcapng to FILE; -: to standard output, as for '| tshark -r -'",
-	 AT(file)},
+	{NULL, 'w', OPTION_STRING, "FILE",
+	 "write pcapng to FILE, and print no lines; -: to standard output, as for '| tshark -r -'", AT(file)},
 	{0},
 };
 
@@ -230,9 +232,7 @@ static int arguments(struct capture *c, int argc, char **argv)
 		strcpy(c->request.context, c->context);
 	if (!join_filter(c, o.argument))
 		return options_misuse(&usage, "the filter is longer than 1023 bytes");
-	if (!c->file)
-		return options_misuse(&usage, "-w FILE is missing");
-	if (!strcmp(c->file, "-") && isatty(STDOUT_FILENO))
+	if (c->file && !strcmp(c->file, "-") && isatty(STDOUT_FILENO))
 		return options_misuse(&usage,
 				      "standard output is a terminal, and pcapng is binary: -w FILE, or | tshark -r -");
 	return OPTIONS_GO_ON;

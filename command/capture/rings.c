@@ -6,7 +6,8 @@
 #include <time.h>
 
 #include "../../handlers/spindle-handler.h"
-#include "../pcapng.h"
+#include "../../testbed/pcapng.h"
+#include "line.h"
 
 #ifndef SP_VERSION
 #define SP_VERSION "unknown"
@@ -120,6 +121,8 @@ int capture_rings_begin(struct capture_rings *c)
 	int r;
 
 	c->start = wall_clock();
+	if (c->lines)
+		return 0;
 	r = pcapng_begin(c->to, "spindle " SP_VERSION);
 
 	for (unsigned i = 0; i < SP_CAPTURE_PORTS; i++)
@@ -131,6 +134,29 @@ int capture_rings_begin(struct capture_rings *c)
 	return r;
 }
 
+static int print_line(struct capture_rings *c, unsigned port, const struct pcapng_packet *packet)
+{
+	char name[sizeof(c->shape.port[0]) + 1];
+	const struct capture_line line = {.time = packet->time,
+					  .port = name,
+					  .outgoing = packet->outgoing,
+					  .frame = packet->frame,
+					  .captured = packet->captured,
+					  .length = packet->length,
+					  .fate = packet->comment};
+
+	snprintf(name, sizeof(name), "%.64s", c->shape.port[port]);
+	return capture_line_print(c->to, &line);
+}
+
+static int write_packet(struct capture_rings *c, unsigned port, struct pcapng_packet *packet)
+{
+	const int r = need_interface(c, port);
+
+	packet->interface = (uint32_t)c->interface[port];
+	return r ? r : pcapng_packet(c->to, packet);
+}
+
 static int write_slot(struct capture_rings *c, const struct sp_capture_slot *slot)
 {
 	const uint32_t room = c->shape.slot_bytes - (uint32_t)sizeof(*slot);
@@ -138,16 +164,13 @@ static int write_slot(struct capture_rings *c, const struct sp_capture_slot *slo
 	char text[200];
 	struct pcapng_packet packet;
 	unsigned port;
-	int r;
 
 	memcpy(&s, slot, sizeof(s));
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	port = s.port < SP_CAPTURE_PORTS ? s.port : SP_CAPTURE_LOOP;
 	clean(s.context, sizeof(s.context));
 	comment(&s, text, sizeof(text));
-	r = need_interface(c, port);
-	packet = (struct pcapng_packet){.interface = (uint32_t)c->interface[port],
-					.time = s.time,
+	packet = (struct pcapng_packet){.time = s.time,
 					.captured = s.captured < room ? s.captured : room,
 					.length = s.length,
 					.frame = slot->frame,
@@ -156,7 +179,7 @@ static int write_slot(struct capture_rings *c, const struct sp_capture_slot *slo
 					.comment = text};
 	c->packets[port]++;
 	c->written++;
-	return r ? r : pcapng_packet(c->to, &packet);
+	return c->lines ? print_line(c, port, &packet) : write_packet(c, port, &packet);
 }
 
 static uint64_t lost_by(const struct capture_rings *c, unsigned port)
@@ -182,7 +205,7 @@ int capture_rings_finish(struct capture_rings *c)
 	const uint64_t end = wall_clock();
 	int r = 0;
 
-	for (unsigned i = 0; !r && i < SP_CAPTURE_PORTS; i++)
+	for (unsigned i = 0; !c->lines && !r && i < SP_CAPTURE_PORTS; i++)
 		if (c->interface[i] >= 0)
 			r = pcapng_statistics(c->to, (uint32_t)c->interface[i], c->start, end,
 					      c->packets[i] + lost_by(c, i), lost_by(c, i));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies packets from the capture rings of a NIC (wire/capture.h) into a pcapng file. One thread. */
+/* Copies packets from the capture rings of a NIC (wire/capture.h) into a pcapng file, or prints them. One thread. */
 #ifndef COMMAND_CAPTURE_RINGS_H
 #define COMMAND_CAPTURE_RINGS_H
 
@@ -15,6 +15,7 @@ struct capture_rings {
 	const void *memory; /* mapped */
 	uint64_t bytes;	    /* of memory */
 	FILE *to;
+	bool lines;	  /* of text, one a packet, and no pcapng */
 	uint64_t written; /* packets */
 	/* private: */
 	struct sp_capture_memory shape; /* a copy of the memory's head */

@@ -21,6 +21,7 @@
 #include "../command.h"
 #include "../options.h"
 #include "finding.h"
+#include "interface.h"
 #include "port.h"
 #include "../output.h"
 #include "../run/calls.h"
@@ -147,10 +148,12 @@ static void check_rights(struct doctor *d)
 		int bit;
 		const char *name, *use;
 	} capability[] = {
-		{CAP_NET_RAW, "CAP_NET_RAW", "af_packet ports, af_xdp, pcap on an interface"},
-		{CAP_NET_ADMIN, "CAP_NET_ADMIN", "tap ports (also the exception port), changing an interface's MTU"},
-		{CAP_IPC_LOCK, "CAP_IPC_LOCK", "memory beyond the limit of locked memory, for PCI ports"},
-		{CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "physical addresses, where there is no IOMMU; network namespaces"},
+		{CAP_NET_RAW, "CAP_NET_RAW", "af_packet and af_xdp ports, pcap on an interface"},
+		{CAP_NET_ADMIN, "CAP_NET_ADMIN",
+		 "tap (also as the exception port), af_packet and af_xdp ports, changing an interface's MTU"},
+		{CAP_IPC_LOCK, "CAP_IPC_LOCK", "memory beyond the limit of locked memory, for PCI and af_xdp ports"},
+		{CAP_SYS_ADMIN, "CAP_SYS_ADMIN",
+		 "af_xdp ports; network namespaces; physical addresses, where there is no IOMMU"},
 	};
 	char line[256];
 	FILE *f = fopen("/proc/self/status", "re");
@@ -221,60 +224,10 @@ static void check_iommu(struct doctor *d)
 		   vfio ? "loaded" : "not loaded");
 }
 
-/* ---- network interfaces of the kernel ----------------------------------------------------------- */
-/* Bytes around the payload: IP, UDP 8, BTH 12, RETH 16, immediate 4, ICRC 4. */
-#define OVERHEAD4 (20 + 8 + 12 + 16 + 4 + 4)
-#define OVERHEAD6 (40 + 8 + 12 + 16 + 4 + 4)
-
-static void interface(struct doctor *d, const char *name)
-{
-	char line[64], path[256], driver[256], item[64];
-	int mtu = atoi(doctor_file(line, sizeof(line), "/sys/class/net/%s/mtu", name));
-	bool carrier = !strcmp(doctor_file(line, sizeof(line), "/sys/class/net/%s/carrier", name), "1");
-	unsigned path_mtu = 4096;
-
-	snprintf(path, sizeof(path), "/sys/class/net/%s/device/driver", name);
-	ssize_t len = readlink(path, driver, sizeof(driver) - 1);
-	driver[len > 0 ? len : 0] = 0;
-	const char *slash = strrchr(driver, '/');
-	snprintf(item, sizeof(item), "interface %s", name);
-	while (path_mtu > 128 && mtu < (int)path_mtu + OVERHEAD6)
-		path_mtu /= 2;
-	if (path_mtu <= 128) {
-		doctor_say(d, ATTENTION, item, "not usable for RoCE", "%s, MTU %d is too small",
-			   slash ? slash + 1 : "virtual", mtu);
-		return;
-	}
-	doctor_say(
-		d, path_mtu < 1024 ? ATTENTION : FINE, item,
-		path_mtu < 1024
-			? "raise its MTU (1108 carries the default path MTU 1024), or set a smaller mtu in the context"
-			: NULL,
-		"%s, MTU %d, %s; payload up to %d (IPv4) or %d (IPv6) bytes a packet, path MTU %u fits%s",
-		slash ? slash + 1 : "virtual", mtu, carrier ? "link up" : "no link", mtu - OVERHEAD4, mtu - OVERHEAD6,
-		path_mtu, path_mtu < 4096 ? "; 4096 needs an MTU of 4160 (IPv4) or 4180 (IPv6)" : "");
-}
-
-static void check_interfaces(struct doctor *d)
-{
-	struct if_nameindex *all = if_nameindex();
-	unsigned count = 0;
-
-	for (struct if_nameindex *i = all; i && i->if_index; i++)
-		if (strcmp(i->if_name, "lo")) {
-			interface(d, i->if_name);
-			count++;
-		}
-	if_freenameindex(all);
-	if (!count)
-		doctor_say(d, FINE, "interface", NULL,
-			   "none besides lo: ports are captures, taps or links inside the process");
-}
-
 /* ---- the command -------------------------------------------------------------------------------- */
 static void (*const checks[])(struct doctor *) = {
-	check_cpu,     check_clock, check_cores,      check_hugepages, check_memlock, check_rights,
-	check_sandbox, check_iommu, check_interfaces, doctor_dpdk,     doctor_config,
+	check_cpu,     check_clock, check_cores,       check_hugepages, check_memlock, check_rights,
+	check_sandbox, check_iommu, doctor_interfaces, doctor_dpdk,	doctor_config,
 };
 
 static const struct usage usage = {

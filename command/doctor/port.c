@@ -18,6 +18,7 @@
 #include "../../pipeline/ports/kernel.h"
 #include "../../pipeline/ports/netlink.h"
 #include "../../pipeline/ports/vdev.h"
+#include "../../pipeline/ports/xdp.h"
 #include "finding.h"
 
 #define ROCE_OVERHEAD4 64 /* around a packet's payload, see doctor.c */
@@ -163,15 +164,14 @@ static void existing_ports(char *text, size_t room)
 static void port_mtu(struct doctor *d, const char *item, uint16_t id, const struct rte_eth_dev_info *info,
 		     uint32_t wanted)
 {
-	char name[IF_NAMESIZE] = "", line[32], advice[128];
+	char name[IF_NAMESIZE] = "", advice[128];
+	struct sp_kernel_interface kernel;
 	uint16_t mtu = 0;
 
 	if (rte_eth_dev_get_mtu(id, &mtu))
 		mtu = 0;
-	if (info->if_index && if_indextoname(info->if_index, name)) {
-		int kernel = atoi(doctor_file(line, sizeof(line), "/sys/class/net/%s/mtu", name));
-		mtu = kernel > 0 && kernel <= UINT16_MAX ? (uint16_t)kernel : mtu;
-	}
+	if (info->if_index && if_indextoname(info->if_index, name) && !sp_kernel_interface(name, &kernel))
+		mtu = kernel.mtu && kernel.mtu <= UINT16_MAX ? (uint16_t)kernel.mtu : mtu;
 	if (info->max_mtu && info->max_mtu < wanted) {
 		doctor_say(d, PROBLEM, item, "set a smaller mtu in [nic], or take another port",
 			   "mtu = %u, and the port can do %u", wanted, info->max_mtu);
@@ -290,7 +290,8 @@ static void check_identity(struct doctor *d, const struct sp_nic_config *nic)
 
 		if (!name || spec.kind == SP_VDEV_TAP || sp_kernel_interface(name, &interface))
 			continue;
-		if (sp_netlink_drops_ingress(interface.index) > 0)
+		if (sp_netlink_drops_ingress(interface.index) > 0 ||
+		    (spec.kind == SP_VDEV_AF_XDP && sp_xdp_takes_all(&spec)))
 			doctor_say(d, FINE, "exception-address", NULL, "the kernel does not see what %s receives",
 				   name);
 		else

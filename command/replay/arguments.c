@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../link_options.h"
@@ -17,16 +18,16 @@ enum { NIC = 1, PORT = 2 }; /* modes of options */
 
 static const struct usage usage = {
 	.command = "replay",
-	.forms = "spindle replay -c nic.ini [OPTIONS] IN.pcap\n"
+	.forms = "spindle replay -c nic.ini [OPTIONS] IN.pcap...\n"
 		 "spindle replay --port DEVICE [--wait T] [OPTIONS] IN.pcap",
 	.about = "Runs a capture (pcap or pcapng, Ethernet) through a NIC in virtual time, each packet at its own time "
-		 "stamp; "
+		 "stamp; several captures, each by a port of its own; "
 		 "or sends it by a real port in real time.",
 	.end = "By default --reorder-delay is 100us.\n"
 	       "Exit status: 0 as expected, 1 an error (a truncated capture is replayed up to the cut), 2 wrong usage, "
 	       "3 not "
 	       "as expected.",
-	.arguments = 1,
+	.arguments = SP_MAX_PORTS,
 };
 
 /* ---- values ---- */
@@ -87,6 +88,30 @@ static int take_expect_memory(void *to, const char *text)
 	return take_file(to, text, offsetof(struct replay_buffer, expect), "--expect-memory");
 }
 
+static int take_expect(void *to, const char *text)
+{
+	struct replay *r = to;
+	const size_t digits = strspn(text, "0123456789");
+	uint64_t port;
+
+	if (!*text)
+		return -EINVAL;
+	if (!digits || text[digits] != '=') {
+		r->expect_file = text;
+		return 0;
+	}
+	if (!text[digits + 1])
+		return -EINVAL;
+	port = strtoull(text, NULL, 10);
+	if (port >= SP_MAX_PORTS)
+		return options_misuse(&usage, "--expect %s: a NIC has at most %d ports, 0 to %d", text, SP_MAX_PORTS,
+				      SP_MAX_PORTS - 1);
+	if (r->expect_port[port])
+		return options_misuse(&usage, "--expect was given twice for port %u: %s", (unsigned)port, text);
+	r->expect_port[port] = text + digits + 1;
+	return 0;
+}
+
 static int take_plugin(void *to, const char *text)
 {
 	struct replay *r = to;
@@ -140,6 +165,8 @@ static int take_trace(void *to, const char *text)
 static const struct option_row nic_rows[] = {
 	{"config", 'c', OPTION_STRING, "FILE", "configuration of the NIC and its contexts", AT(config_file),
 	 .modes = NIC},
+	{"ports", 0, OPTION_NUMBER, "N", "the NIC has so many ports (one for each capture)", AT(ports_asked),
+	 .least = 1, .most = SP_MAX_PORTS, .modes = NIC},
 	{"plugin", 0, OPTION_CALL, "FILE", "load handlers from a shared object first (may repeat)", .take = take_plugin,
 	 .modes = NIC},
 	{"post", 0, OPTION_CALL, "CONTEXT=COUNT",
@@ -165,8 +192,8 @@ static const struct option_row port_rows[] = {
 };
 
 static const struct option_row output_rows[] = {
-	{"write", 'w', OPTION_STRING, "FILE", "write what the NIC sent, or the port received (pcap, nanoseconds)",
-	 AT(sent_file)},
+	{"write", 'w', OPTION_STRING, "FILE",
+	 "write what the NIC sent, or the port received (pcap, nanoseconds; of several ports: pcapng)", AT(sent_file)},
 	{"dump", 0, OPTION_CALL, "CONTEXT=FILE",
 	 "write that context's buffer (--post), or the area that it shares with the host", .take = take_dump,
 	 .wants = "CONTEXT=FILE", .modes = NIC},
@@ -178,7 +205,8 @@ static const struct option_row output_rows[] = {
 };
 
 static const struct option_row expect_rows[] = {
-	{"expect", 0, OPTION_STRING, "FILE", "a capture: what -w must write", AT(expect_file)},
+	{"expect", 0, OPTION_CALL, "FILE", "a capture: what -w must write; 1=FILE: what port 1 must send",
+	 .take = take_expect, .wants = "FILE or PORT=FILE"},
 	{"tolerate", 0, OPTION_CALL, "LIST", "what may differ from it: time, time=T, psn-start, or names of fields",
 	 .take = take_tolerate},
 	{"expect-json", 0, OPTION_STRING, "FILE", "what the report must contain; it may contain more", AT(expect_json)},
@@ -203,10 +231,23 @@ static int check(struct replay *r, const struct options *o, const struct link_op
 		return options_misuse(&usage, "%s needs --port", option_name(foreign));
 	if (!r->device && !r->config_file)
 		return options_misuse(&usage, "a configuration is needed: -c nic.ini");
-	if (r->tolerated && !r->expect_file)
+	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
+		if (r->expect_port[i] && r->expect_file)
+			return options_misuse(&usage,
+					      "--expect %s is for all ports, and --expect %u=%s for one: not both",
+					      r->expect_file, i, r->expect_port[i]);
+		else if (r->expect_port[i] && i && r->device)
+			return options_misuse(&usage, "--expect %u=%s: --port %s is the only port, 0", i,
+					      r->expect_port[i], r->device);
+	if (r->tolerated && !replay_expects_packets(r))
 		return options_misuse(&usage, "--tolerate needs --expect");
 	if (!o->arguments)
 		return options_misuse(&usage, "a capture is needed");
+	if (r->device && o->arguments > 1)
+		return options_misuse(&usage, "--port %s sends one capture; extra argument %s", r->device,
+				      o->argument[1]);
+	if (r->ports_asked && (unsigned)o->arguments > r->ports_asked)
+		return options_misuse(&usage, "--ports %u, and %d captures", r->ports_asked, o->arguments);
 	return OPTIONS_GO_ON;
 }
 
@@ -232,6 +273,7 @@ int replay_arguments(struct replay *r, int argc, char **argv)
 	if (status != OPTIONS_GO_ON)
 		return status;
 	r->linked = link.given;
-	r->capture_file = o.argument[0];
+	for (int i = 0; i < o.arguments; i++)
+		r->capture_file[r->captures++] = o.argument[i];
 	return OPTIONS_GO_ON;
 }

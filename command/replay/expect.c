@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "expect.h"
+#include "../../testbed/records.h"
 #include "../output.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 struct expectation {
 	struct replay *r;
 	const char *option, *file;
+	const char *port; /* "port 1: ", or "" */
 };
 
 static void say(void *arg, const char *text)
@@ -17,7 +19,7 @@ static void say(void *arg, const char *text)
 	const struct expectation *e = arg;
 
 	fflush(stdout);
-	command_fail("replay", "%s %s: %s", e->option, e->file, text);
+	command_fail("replay", "%s %s: %s%s", e->option, e->file, e->port ? e->port : "", text);
 }
 
 static void say_nothing(void *arg, const char *text)
@@ -60,29 +62,39 @@ static int check_kind(struct replay *r, const char *option, const char *file)
 	return -EINVAL;
 }
 
+static int check_capture(struct replay *r, const char *file)
+{
+	struct sp_error error = {.key = ""};
+	struct sp_pcap *capture;
+	int err = file ? sp_pcap_open(file, 1, &capture, &error) : 0;
+
+	if (file && !err)
+		sp_pcap_close(capture);
+	return check((struct expectation){r, "--expect", file, NULL}, err, &error);
+}
+
 int replay_expect_check(struct replay *r)
 {
 	const struct sp_expect_say nothing = {.say = say_nothing};
 	struct sp_error error = {.key = ""};
-	struct sp_pcap *capture;
 	int err = check_kind(r, "--expect", r->expect_file);
 
+	for (unsigned i = 0; i < SP_MAX_PORTS && !err; i++)
+		err = check_kind(r, "--expect", r->expect_port[i]);
 	if (!err)
 		err = check_kind(r, "--expect-json", r->expect_json);
 	for (unsigned i = 0; i < r->buffers && !err; i++)
 		err = check_kind(r, "--expect-memory", r->buffer[i].expect);
-	if (!err && r->expect_file) {
-		err = sp_pcap_open(r->expect_file, 1, &capture, &error);
-		if (!err)
-			sp_pcap_close(capture);
-		err = check((struct expectation){r, "--expect", r->expect_file}, err, &error);
-	}
+	if (!err)
+		err = check_capture(r, r->expect_file);
+	for (unsigned i = 0; i < SP_MAX_PORTS && !err; i++)
+		err = check_capture(r, r->expect_port[i]);
 	if (!err && r->expect_json)
-		err = check((struct expectation){r, "--expect-json", r->expect_json},
+		err = check((struct expectation){r, "--expect-json", r->expect_json, NULL},
 			    sp_expect_json(r->expect_json, "{}", &nothing, &error), &error);
 	for (unsigned i = 0; i < r->buffers && !err; i++)
 		if (r->buffer[i].expect)
-			err = check((struct expectation){r, "--expect-memory", r->buffer[i].expect},
+			err = check((struct expectation){r, "--expect-memory", r->buffer[i].expect, NULL},
 				    sp_expect_memory(r->buffer[i].expect, "", 0, "", &nothing, &error), &error);
 	return err;
 }
@@ -91,7 +103,7 @@ void replay_expect_memory(struct replay *r)
 {
 	for (unsigned i = 0; i < r->buffers; i++) {
 		const struct replay_buffer *b = &r->buffer[i];
-		struct expectation e = {r, "--expect-memory", b->expect};
+		struct expectation e = {r, "--expect-memory", b->expect, NULL};
 		const struct sp_expect_say to = {.say = say, .arg = &e};
 		struct sp_error error = {.key = ""};
 		char what[80];
@@ -103,26 +115,68 @@ void replay_expect_memory(struct replay *r)
 	}
 }
 
-void replay_expect_rest(struct replay *r)
+static void say_held(const struct replay *r)
 {
-	struct expectation e = {r, "--expect", r->expect_file};
+	const char *before = "as expected: ";
+
+	if (r->expect_file) {
+		printf("%s--expect %s", before, r->expect_file);
+		before = ", ";
+	}
+	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
+		if (r->expect_port[i]) {
+			printf("%s--expect %u=%s", before, i, r->expect_port[i]);
+			before = ", ";
+		}
+	if (r->expect_json) {
+		printf("%s--expect-json %s", before, r->expect_json);
+		before = ", ";
+	}
+	for (unsigned i = 0; i < r->buffers; i++)
+		if (r->buffer[i].expect) {
+			printf("%s--expect-memory %.*s=%s", before, (int)r->buffer[i].len, r->buffer[i].context,
+			       r->buffer[i].expect);
+			before = ", ";
+		}
+	if (*before == ',')
+		putchar('\n');
+	fflush(stdout);
+}
+
+/* Compares what a port has sent: with a file of its own, or with the interface of its number. */
+static void expect_port(struct replay *r, unsigned port, const char *file, int interface)
+{
+	char name[32] = "", path[64];
+	struct expectation e = {r, "--expect", file, name};
 	const struct sp_expect_say to = {.say = say, .arg = &e};
 	struct sp_tolerance tolerance = r->tolerance;
 	struct sp_error error = {.key = ""};
-	char path[64];
 
-	if (r->expect_file) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", r->recording);
-		tolerance.start = sp_pcap_start(r->port.in);
-		if (r->device && !tolerance.time) /* real time differs each time */
-			tolerance.time = SP_NEVER;
-		outcome(&e,
-			sp_expect_capture(r->expect_file, r->sent_file ? r->sent_file : path, &tolerance, &to, &error),
-			&error);
-	}
-	if (r->expect_json && r->report) {
-		e.option = "--expect-json";
-		e.file = r->expect_json;
+	if (r->ports > 1)
+		snprintf(name, sizeof(name), "port %u: ", port);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", r->recording);
+	tolerance.start = r->start;
+	if (r->device && !tolerance.time) /* real time differs each time */
+		tolerance.time = SP_NEVER;
+	outcome(&e,
+		sp_expect_interface(file, interface, r->sent_file ? r->sent_file : path,
+				    r->ports > 1 ? (int)port : SP_RECORDS_ALL, &tolerance, &to, &error),
+		&error);
+}
+
+void replay_expect_rest(struct replay *r)
+{
+	struct expectation e = {r, "--expect-json", r->expect_json, NULL};
+	const struct sp_expect_say to = {.say = say, .arg = &e};
+	struct sp_error error = {.key = ""};
+
+	for (unsigned i = 0; i < r->ports; i++)
+		if (r->expect_port[i])
+			expect_port(r, i, r->expect_port[i], SP_RECORDS_ALL);
+		else if (r->expect_file)
+			expect_port(r, i, r->expect_file, r->ports > 1 ? (int)i : SP_RECORDS_ALL);
+	if (r->expect_json && r->report)
 		outcome(&e, sp_expect_json(r->expect_json, r->report, &to, &error), &error);
-	}
+	if (!r->differs && !r->status && !r->json)
+		say_held(r);
 }

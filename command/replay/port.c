@@ -40,7 +40,7 @@ static void record(struct replay *r, sp_time now)
 		r->real.received_bytes += rte_pktmbuf_pkt_len(packet[i]);
 	}
 	if (n)
-		sp_pcap_ops.transmit(&r->port, 0, packet, n, now); /* frees the packets, even on error */
+		sp_pcap_ops.transmit(&r->port[0], 0, packet, n, now); /* frees the packets, even on error */
 }
 
 static void drop(struct outgoing *o)
@@ -56,8 +56,8 @@ static bool send_next(struct replay *r, struct outgoing *o, sp_time now)
 	uint32_t bytes;
 
 	if (!o->packet) {
-		o->due = sp_pcap_ops.next(&r->port, 0, false);
-		if (o->due > now || !sp_pcap_ops.receive(&r->port, 0, &o->packet, 1, now))
+		o->due = sp_pcap_ops.next(&r->port[0], 0, false);
+		if (o->due > now || !sp_pcap_ops.receive(&r->port[0], 0, &o->packet, 1, now))
 			return false;
 		if (o->packet->pkt_len > SP_PORT_FRAME(MTU)) {
 			p->oversized++;
@@ -87,7 +87,7 @@ static bool send_next(struct replay *r, struct outgoing *o, sp_time now)
 static void rest(struct replay *r, const struct outgoing *o, sp_time now)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE};
-	const sp_time due = o->packet ? now : sp_pcap_ops.next(&r->port, 0, false);
+	const sp_time due = o->packet ? now : sp_pcap_ops.next(&r->port[0], 0, false);
 
 	if (due > now && due - now > PRECISE)
 		nanosleep(&pause, NULL);
@@ -102,7 +102,7 @@ static void drive(struct replay *r)
 	sp_time now = 0, over = 0;
 
 	for (;;) {
-		const bool ended = !next.packet && sp_pcap_ended(r->port.in);
+		const bool ended = !next.packet && sp_pcap_ended(r->port[0].in);
 
 		if (!ended)
 			over = now;
@@ -164,7 +164,7 @@ static void judge(struct replay *r)
 	if (p->interrupted)
 		replay_complain(r, "stopped by a signal after %llu packet%s", (unsigned long long)p->sent,
 				replay_s(p->sent));
-	if (sp_pcap_status(r->port.in, &error))
+	if (sp_pcap_status(r->port[0].in, &error))
 		replay_complain(r, "%s", error.text);
 }
 

@@ -14,6 +14,7 @@
 #include "link.h"
 #include "memory.h"
 #include "port.h"
+#include "ports.h"
 #include "show.h"
 
 #define AFTERMATH SP_SEC /* time after the last packet for deferred work */
@@ -98,8 +99,8 @@ static void flush_files(void *arg)
 
 	if (r->trace)
 		sp_trace_log_crashed(r->trace);
-	if (r->port.out)
-		sp_pcap_flush(r->port.out);
+	if (r->out)
+		sp_pcap_flush(r->out);
 }
 
 static int guard_open(struct replay *r)
@@ -135,25 +136,6 @@ static int guarded(struct replay *r, int (*fn)(void *arg))
 }
 
 /* ---- the NIC ---- */
-/* The ports in the file belong to the real NIC: the capture replaces them. An exception port takes everything. */
-static int ports_set(struct replay *r)
-{
-	struct sp_nic_config *nic = r->nic_config;
-
-	memset(nic->port, 0, sizeof(nic->port));
-	nic->ports = 1;
-	nic->port[0] = (struct sp_port_config){.ops = &sp_pcap_ops, .ops_arg = &r->port};
-	for (unsigned i = 0; i < nic->addresses; i++) /* a capture has one port */
-		nic->address[i].port = 0;
-	nic->gateway6_port = 0;
-	if (nic->exception.device)
-		nic->exception = (struct sp_port_config){.ops = &sp_pcap_ops, .ops_arg = &r->sink};
-	nic->exception_address = false;
-	nic->exception_netns = NULL;
-	nic->any_source = true;
-	return r->linked ? replay_link_open(r, nic->workers ? nic->workers : 1, &nic->port[0]) : 0;
-}
-
 static int contexts_add(void *arg)
 {
 	struct replay *r = arg;
@@ -173,7 +155,7 @@ static int world_open(struct replay *r)
 		err = sp_world_create(&r->world);
 	if (!err)
 		err = sp_world_add_nic(r->world, r->nic);
-	if (!err && r->link.link)
+	if (!err)
 		err = replay_link_feed(r);
 	if (err)
 		replay_complain(r, "%s", strerror(-err));
@@ -186,6 +168,8 @@ static int nic_open(struct replay *r)
 	int err = configure(r);
 
 	if (!err)
+		err = replay_ports_count(r);
+	if (!err)
 		err = replay_expect_check(r);
 	if (err)
 		return err;
@@ -197,7 +181,7 @@ static int nic_open(struct replay *r)
 	/* With a link, the link spreads flows over the workers' queues. */
 	err = replay_files_open(r, r->linked ? 1 : r->nic_config->workers);
 	if (!err)
-		err = ports_set(r);
+		err = replay_ports_set(r);
 	if (err)
 		return err;
 	err = sp_nic_create(r->nic_config, &error, &r->nic);
@@ -218,7 +202,10 @@ static bool capture_over(void *arg)
 {
 	const struct replay *r = arg;
 
-	return sp_pcap_ended(r->port.in) && (!r->link.link || replay_link_over(r));
+	for (unsigned i = 0; i < r->ports; i++)
+		if (r->port[i].in && !sp_pcap_ended(r->port[i].in))
+			return false;
+	return replay_link_over(r);
 }
 
 static int play(void *arg)
@@ -256,6 +243,7 @@ static int contexts_remove(void *arg)
 static void run(struct replay *r)
 {
 	struct sp_error error = {.key = ""};
+	char said[sizeof(error.text)] = "";
 
 	if (guarded(r, play))
 		return;
@@ -267,8 +255,11 @@ static void run(struct replay *r)
 		return;
 	replay_trace_close(r);
 	replay_report_print(r);
-	if (sp_pcap_status(r->port.in, &error))
-		replay_complain(r, "%s", error.text);
+	for (unsigned i = 0; i < r->ports; i++)
+		if (r->port[i].in && sp_pcap_status(r->port[i].in, &error) && strcmp(error.text, said)) {
+			replay_complain(r, "%s", error.text);
+			memcpy(said, error.text, sizeof(said)); /* ports with the same file have the same to say */
+		}
 }
 
 /* ---- the end ---- */
@@ -297,7 +288,7 @@ static void finish(struct replay *r)
 	if (!r->hung)
 		nic_close(r);
 	/* after the NIC: it holds the NIC's last packets */
-	if (r->port.out && sp_pcap_finish(r->port.out, &error)) {
+	if (r->out && sp_pcap_finish(r->out, &error)) {
 		replay_complain(r, "%s", error.text);
 		whole = false;
 	}
@@ -307,7 +298,8 @@ static void finish(struct replay *r)
 		close(r->recording);
 	if (r->hung)
 		return; /* the handler may still use all of this */
-	sp_pcap_close(r->port.in);
+	for (unsigned i = 0; i < r->ports; i++)
+		sp_pcap_close(r->port[i].in);
 	sp_config_free(r->config);
 	for (unsigned i = 0; i < r->plugins; i++)
 		sp_plugin_unload(r->plugin[i]);
@@ -321,7 +313,7 @@ int command_replay(int argc, char **argv)
 	static struct replay r; /* static: a handler that hangs may still use it */
 	int status;
 
-	r = (struct replay){.recording = -1};
+	r = (struct replay){.recording = -1, .ports = 1};
 	status = replay_arguments(&r, argc, argv);
 	if (status != OPTIONS_GO_ON) {
 		sp_tolerance_free(&r.tolerance);

@@ -11,12 +11,22 @@
 #include "../output.h"
 
 /* ---- JSON ---- */
-static void add_capture(const struct replay *r, struct sp_report *report)
+/* An object, or where the NIC has several ports an object of a list. */
+static void open_part(const struct replay *r, struct sp_report *report, const char *name, unsigned port)
+{
+	sp_report_open(report, r->ports > 1 ? NULL : name, false);
+	if (r->ports > 1)
+		sp_report_uint(report, "port", port);
+}
+
+static void add_capture(const struct replay *r, struct sp_report *report, unsigned port)
 {
 	struct sp_pcap_counters in;
 
-	sp_pcap_count(r->port.in, &in);
-	sp_report_open(report, "capture", false);
+	sp_pcap_count(r->port[port].in, &in);
+	open_part(r, report, "capture", port);
+	if (r->ports > 1)
+		sp_report_string(report, "file", r->capture_file[r->captures > 1 ? port : 0]);
 	sp_report_uint(report, "packets", in.packets);
 	sp_report_uint(report, "passes", in.passes);
 	sp_report_uint(report, "snapped", in.snapped);
@@ -25,13 +35,24 @@ static void add_capture(const struct replay *r, struct sp_report *report)
 	sp_report_close(report);
 }
 
+static void add_captures(const struct replay *r, struct sp_report *report)
+{
+	if (r->ports > 1)
+		sp_report_open(report, "captures", true);
+	for (unsigned i = 0; i < r->ports; i++)
+		if (r->port[i].in)
+			add_capture(r, report, i);
+	if (r->ports > 1)
+		sp_report_close(report);
+}
+
 /* Only the direction towards the NIC: nobody receives the other one. */
-static void add_link(const struct replay *r, struct sp_report *report)
+static void add_link(const struct replay *r, struct sp_report *report, unsigned port)
 {
 	struct sp_link_counters c;
 
-	sp_link_count(r->link.link, 0, &c);
-	sp_report_open(report, "link", false);
+	sp_link_count(r->link[port].link, 0, &c);
+	open_part(r, report, "link", port);
 	sp_report_uint(report, "offered", c.offered);
 	sp_report_uint(report, "lost", c.lost);
 	sp_report_uint(report, "duplicated", c.duplicated);
@@ -40,6 +61,16 @@ static void add_link(const struct replay *r, struct sp_report *report)
 	sp_report_uint(report, "delivered", c.delivered);
 	sp_report_uint(report, "seed", r->link_config.seed);
 	sp_report_close(report);
+}
+
+static void add_links(const struct replay *r, struct sp_report *report)
+{
+	if (r->ports > 1)
+		sp_report_open(report, "links", true);
+	for (unsigned i = 0; i < r->ports; i++)
+		add_link(r, report, i);
+	if (r->ports > 1)
+		sp_report_close(report);
 }
 
 static void add_port(const struct replay *r, struct sp_report *report)
@@ -70,9 +101,9 @@ void replay_report_make(struct replay *r)
 		add_port(r, report);
 	else
 		sp_nic_report(r->nic, report);
-	add_capture(r, report);
-	if (r->link.link)
-		add_link(r, report);
+	add_captures(r, report);
+	if (r->linked)
+		add_links(r, report);
 	r->report = sp_report_finish(report);
 }
 
@@ -94,6 +125,12 @@ static bool is_plain(const json_t *value)
 	return !json_is_object(value) && !json_is_array(value);
 }
 
+/* What a person reads: `answered` has two meanings in the report, the NIC's own answers and a verdict. */
+static const char *shown_as(const char *name, bool verdicts)
+{
+	return strcmp(name, "answered") ? name : verdicts ? "answered_by_handler" : "answered_by_nic";
+}
+
 /* Objects of plain values inside a list become the rows of a table. */
 static void print_rows(json_t *list, int indent)
 {
@@ -111,7 +148,7 @@ static void print_rows(json_t *list, int indent)
 		else
 			json_object_foreach(row, name, value)
 			{
-				printf("%s%s ", gap, name);
+				printf("%s%s ", gap, shown_as(name, false));
 				if (is_plain(value))
 					print_value(value);
 				else
@@ -123,7 +160,7 @@ static void print_rows(json_t *list, int indent)
 	}
 }
 
-static void print_tree(json_t *object, int indent)
+static void print_tree(json_t *object, int indent, bool verdicts)
 {
 	const char *name;
 	json_t *value;
@@ -131,7 +168,7 @@ static void print_tree(json_t *object, int indent)
 	json_object_foreach(object, name, value)
 	{
 		if (is_plain(value)) {
-			printf("%*s%-*s ", indent, "", 24 - indent, name);
+			printf("%*s%-*s ", indent, "", 24 - indent, shown_as(name, verdicts));
 			print_value(value);
 			putchar('\n');
 		} else if (json_is_array(value) ? json_array_size(value) : json_object_size(value)) {
@@ -139,7 +176,7 @@ static void print_tree(json_t *object, int indent)
 			if (json_is_array(value))
 				print_rows(value, indent + 2);
 			else
-				print_tree(value, indent + 2);
+				print_tree(value, indent + 2, !strcmp(name, "verdicts"));
 		}
 	}
 }
@@ -158,8 +195,10 @@ void replay_report_print(struct replay *r)
 			    JSON_COMPACT | JSON_REAL_PRECISION(17)); /* like the lines of the trace */
 	else if (r->json)
 		puts(r->report);
-	else
-		print_tree(tree, 0);
+	else {
+		json_object_del(tree, "handlers"); /* sums of what the contexts say again */
+		print_tree(tree, 0, false);
+	}
 	json_decref(tree);
 	if (fflush(stdout) || ferror(stdout))
 		replay_complain(r, "standard output: %s", strerror(errno));

@@ -4,6 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+bool replay_expects_packets(const struct replay *r)
+{
+	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
+		if (r->expect_port[i])
+			return true;
+	return r->expect_file != NULL;
+}
+
 void replay_complain(struct replay *r, const char *format, ...)
 {
 	va_list ap;

@@ -28,9 +28,10 @@ struct replay_buffer {
 	struct sp_mr *mr;
 };
 
-/* The link in front of the NIC. Its far end sends the capture and discards what arrives. */
+/* The link in front of a port. Its far end sends the capture and discards what arrives. */
 struct replay_link {
-	struct sp_link *link;
+	struct sp_link *link; /* NULL: there is none */
+	struct sp_pcap_port *from;
 	struct sp_port_tap tap; /* between NIC and link, for the recording */
 	struct rte_mbuf *held;	/* the packet that waits for room on the wire */
 };
@@ -48,8 +49,13 @@ struct replay_port {
 
 struct replay {
 	/* the options */
-	const char *config_file, *capture_file, *sent_file, *trace_file, *device;
-	const char *expect_file, *expect_json;
+	const char *config_file, *sent_file, *trace_file, *device;
+	const char *capture_file[SP_MAX_PORTS];
+	unsigned captures;
+	unsigned ports_asked;		       /* 0: --ports was not given */
+	const char *expect_file;	       /* all ports together */
+	const char *expect_port[SP_MAX_PORTS]; /* or each */
+	const char *expect_json;
 	const char *plugin_file[REPLAY_PLUGINS];
 	unsigned plugins;
 	bool json, trace_asked, linked, tolerated;
@@ -67,8 +73,11 @@ struct replay {
 	struct sp_nic *nic;
 	struct sp_dev *dev;
 	struct sp_world *world;
-	struct sp_pcap_port port, sink;
-	struct replay_link link;
+	unsigned ports;
+	struct sp_pcap_port port[SP_MAX_PORTS], sink;
+	struct sp_pcap_writer *out; /* of all ports; NULL: no recording */
+	uint64_t start;		    /* time 0, ns since 1970 */
+	struct replay_link link[SP_MAX_PORTS];
 	struct replay_port real;
 	int recording; /* descriptor of the recording for --expect without -w, or -1 */
 	struct sp_guard *guard;
@@ -82,6 +91,8 @@ struct replay {
 
 /* Prints a message; the exit status becomes 1. */
 void __attribute__((format(printf, 2, 3))) replay_complain(struct replay *r, const char *format, ...);
+/* Whether a capture is expected of a port, or of all. */
+bool replay_expects_packets(const struct replay *r);
 static inline const char *replay_s(uint64_t n)
 {
 	return n == 1 ? "" : "s";

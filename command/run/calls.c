@@ -48,8 +48,8 @@ static const struct {
 	{"worker", /* ports: af_packet, tap, virtio-user, vhost, pcap */
 	 "sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg getsockopt setsockopt select pselect6"},
 	{"port", /* DPDK's threads: interrupts, vhost's messages; ports that connect again, and their end */
-	 "socket connect bind listen accept accept4 getsockname getpeername shutdown epoll_create1 epoll_ctl "
-	 "epoll_wait "
+	 "socket connect bind listen accept accept4 getsockname getpeername shutdown epoll_create epoll_create1 "
+	 "epoll_ctl epoll_wait "
 	 "epoll_pwait epoll_pwait2 eventfd2 timerfd_create timerfd_settime timerfd_gettime mlock munlock unlink rmdir"},
 	{"server", /* applications: their sockets, shared areas, wake-ups */
 	 "socket socketpair bind listen accept accept4 sendmsg recvmsg getsockopt setsockopt chmod fchmod fchmodat "

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "../../pipeline/plugin/plugin.h"
+#include "../../testbed/pcapng.h"
 #include "../../testbed/words.h"
 #include "../output.h"
-#include "../pcapng.h"
 #include "calls.h"
 
 #define MOST_FAULTS 256		  /* at most so many faults in the file: a faulty handler must not fill a disk */

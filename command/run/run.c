@@ -17,6 +17,9 @@
 #include "../../pipeline/value.h"
 #include "../../pipeline/host/socket_lock.h"
 #include "../../pipeline/config/config.h"
+#include "../../pipeline/ports/checksums.h"
+#include "../../pipeline/ports/kernel.h"
+#include "../../pipeline/ports/vdev.h"
 #include "../command.h"
 #include "../interrupt.h"
 #include "../options.h"
@@ -194,6 +197,24 @@ static void say_ground(void)
 	}
 }
 
+/* What a veth or its like may bring without checksums, before anybody looks for the reason. Own offloads that are off
+ * mean that somebody has thought of it: then nothing is said of an end that cannot be seen. */
+static void say_checksums(const struct sp_nic_config *c)
+{
+	char why[SP_CHECKSUMS_TEXT], todo[SP_CHECKSUMS_TEXT];
+	struct sp_vdev_spec spec;
+
+	for (unsigned i = 0; i < c->ports; i++) {
+		const char *name = !c->port[i].device || sp_vdev_parse(c->port[i].device, &spec, NULL)
+					   ? NULL
+					   : sp_vdev_interface(&spec);
+		const enum sp_checksums state = name ? sp_checksums(name, why, todo) : SP_CHECKSUMS_MADE;
+
+		if (state == SP_CHECKSUMS_LEFT || (state == SP_CHECKSUMS_ABROAD && sp_kernel_leaves_checksums(name)))
+			fprintf(stderr, "spindle run: port %s: %s: %s\n", c->port[i].device, why, todo);
+	}
+}
+
 /* When the process ends at once: removes socket and lock, which would look like a running NIC. Async-signal-safe. */
 static void abandon(void *arg)
 {
@@ -228,6 +249,7 @@ static int start_nic(struct run *r)
 		return fail("%s", error.text);
 	if (r->verbose)
 		say_ground();
+	say_checksums(&r->nic_config);
 	const struct fence_paths paths = {r->config, &r->nic_config, r->path, r->fault.path, r->eal, r->eal_count};
 	int result = fence_rights(&r->fence, &paths);
 	if (result)

@@ -65,8 +65,8 @@ static const struct option_row listen_rows[] = {
 	 .modes = LISTEN},
 	{"readable", 0, OPTION_FLAG, NULL, "keep the latest half of the buffers for get", AT(readable),
 	 .modes = LISTEN},
-	{"qpn", 0, OPTION_NUMBER, "N", "QP number of the address (the first free one)", AT(qpn), .least = 2,
-	 .most = 0xFFFFFE, .modes = LISTEN},
+	{"qpn", 0, OPTION_NUMBER, "N", "QP number of the address (a free one)", AT(qpn), .least = 2, .most = 0xFFFFFE,
+	 .modes = LISTEN},
 	{"count", 0, OPTION_NUMBER, "N", "end after N buffers", AT(count), .least = 1, .modes = LISTEN},
 	{0},
 };

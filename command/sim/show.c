@@ -90,6 +90,15 @@ static void line(const char *name, double seconds, const struct times *t)
 	printf("%-10s %14.9g %14.3f\n", name, seconds, seconds / t->lossless);
 }
 
+/* Of fewer samples it would be the largest one, and say something else. */
+static void quantile(const char *name, double seconds, const struct times *t, bool known)
+{
+	if (known)
+		line(name, seconds, t);
+	else
+		printf("%-10s %14s %14s\n", name, "-", "-");
+}
+
 static void times_show(const struct sim *s, const struct times *t)
 {
 	printf("%" PRIu64 " samples, seed %" PRIu64 "\n\n%-10s %14s %14s\n", s->samples, s->seed, "", "seconds",
@@ -97,8 +106,8 @@ static void times_show(const struct sim *s, const struct times *t)
 	line("lossless", t->lossless, t);
 	line("mean", t->mean, t);
 	line("50 %", t->p50, t);
-	line("99 %", t->p99, t);
-	line("99.9 %", t->p999, t);
+	quantile("99 %", t->p99, t, s->samples >= 100);
+	quantile("99.9 %", t->p999, t, s->samples >= 1000);
 }
 
 /* ---- the model ---- */

@@ -368,6 +368,8 @@ static const struct family of_workers[] = {
 	{"spindle_worker_parked_packets", "parked", "Of them, not ended yet.", .kind = GAUGE},
 	{"spindle_worker_polls", "polls", "Rounds."},
 	{"spindle_worker_busy_polls", "busy_polls", "Rounds with something to do."},
+	{"spindle_worker_sleeps", "sleeps", "Sleeps for want of work."},
+	{"spindle_worker_woken", "woken", "Sleeps that something for the worker has ended."},
 	{"spindle_worker_running_seconds", "running_us", "Time that its thread has run.", .unit = "seconds",
 	 .micro = true},
 	{"spindle_worker_busy_seconds", "busy_us", "Of that, in rounds with something to do.", .unit = "seconds",

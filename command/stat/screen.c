@@ -49,6 +49,11 @@ static void draw(struct stat_view *v, const char *text)
 	v->drawn = lines;
 }
 
+static bool has_order(const struct stat_view *v, unsigned order)
+{
+	return !v->orders || v->orders >> order & 1;
+}
+
 /* One line: what the keys do. */
 static void explain(const struct stat_view *v, FILE *to)
 {
@@ -57,12 +62,14 @@ static void explain(const struct stat_view *v, FILE *to)
 			  v->backwards ? ", the least first" : "");
 
 	for (unsigned i = 0; i < STAT_ORDERS; i++)
-		at += snprintf(line + at, sizeof(line) - (size_t)at, " %c %s", stat_order_keys[i], stat_order_names[i]);
+		if (has_order(v, i))
+			at += snprintf(line + at, sizeof(line) - (size_t)at, " %c %s", stat_order_keys[i],
+				       stat_order_names[i]);
 	snprintf(line + at, sizeof(line) - (size_t)at, ", r reverse, q quit");
 	fprintf(to, "%.*s\n", (int)v->width, line);
 }
 
-void stat_draw(struct stat_view *v, const struct stat_sample *now, const struct stat_sample *before)
+void stat_draw_with(struct stat_view *v, void (*show)(const struct stat_view *v, void *arg, FILE *to), void *arg)
 {
 	char *text = NULL;
 	size_t bytes;
@@ -76,7 +83,7 @@ void stat_draw(struct stat_view *v, const struct stat_sample *now, const struct 
 		v->width = 10000;
 	if (v->keys && v->height >= 8)
 		explain(v, to);
-	stat_show(v, now, before, to);
+	show(v, arg, to);
 	if (!fclose(to)) {
 		if (v->live)
 			draw(v, text);
@@ -86,6 +93,20 @@ void stat_draw(struct stat_view *v, const struct stat_sample *now, const struct 
 		v->shown++;
 	}
 	free(text);
+}
+
+static void show_samples(const struct stat_view *v, void *arg, FILE *to)
+{
+	const struct stat_sample *const *sample = arg;
+
+	stat_show(v, sample[0], sample[1], to);
+}
+
+void stat_draw(struct stat_view *v, const struct stat_sample *now, const struct stat_sample *before)
+{
+	const struct stat_sample *sample[] = {now, before};
+
+	stat_draw_with(v, show_samples, sample);
 }
 
 /* ---- keys ---- */
@@ -122,7 +143,7 @@ static bool press(struct stat_view *v, char key, bool *quit)
 		return true;
 	}
 	for (unsigned i = 0; i < STAT_ORDERS; i++)
-		if (key == stat_order_keys[i]) {
+		if (key == stat_order_keys[i] && has_order(v, i)) {
 			v->order = (enum stat_order)i;
 			return true;
 		}

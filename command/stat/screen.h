@@ -5,7 +5,9 @@
 
 #include "view.h"
 
-/* Prints the tables; on a terminal they replace the previous ones. */
+/* Prints what show() writes, at most v->width columns; on a terminal it replaces what was there. */
+void stat_draw_with(struct stat_view *v, void (*show)(const struct stat_view *v, void *arg, FILE *to), void *arg);
+/* The same for the tables of stat_show(). */
 void stat_draw(struct stat_view *v, const struct stat_sample *now, const struct stat_sample *before);
 /* begin: the keys of the terminal at standard input come one by one, without echo, if this process is in its
  * foreground. end: restores the terminal. Both may be called again and again. */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "since.h"
 #include "table.h"
 
 /* ---- the parts of a report ---- */
@@ -43,18 +44,16 @@ static void count_and_rate(const struct table *t, struct row *r, unsigned at, co
 	stat_scaled(r->cell[at + 1], stat_rate(t, n, stat_value(before, key)));
 }
 
-/* The increase since the previous sample. If the counter has restarted, its value. */
-static uint64_t more(const json_t *now, const json_t *before, const char *key)
+static void given_and_rate(const struct table *t, struct row *r, unsigned at, const json_t *now, const json_t *before)
 {
-	const uint64_t n = stat_value(now, key), b = stat_value(before, key);
-
-	return n >= b ? n - b : n;
+	stat_count(t, r->cell[at], stat_given(now));
+	stat_scaled(r->cell[at + 1], stat_rate(t, stat_given(now), stat_given(before)));
 }
 
 /* TSC cycles that a worker has run since the previous sample; 0: unknown. */
 static double ran(const struct shown *s, const json_t *now, const json_t *before)
 {
-	return (double)more(now, before, "running_us") * (double)stat_value(s->now, "tsc_hz") / 1e6;
+	return (double)stat_since(now, before, "running_us") * (double)stat_value(s->now, "tsc_hz") / 1e6;
 }
 
 static void show_nic(const struct shown *s)
@@ -119,7 +118,7 @@ static void busiest(const struct shown *s, const json_t *now, const json_t *befo
 
 	json_object_foreach(spent, key, cycles)
 	{
-		const uint64_t n = more(spent, json_object_get(before, "contexts"), key);
+		const uint64_t n = stat_since(spent, json_object_get(before, "contexts"), key);
 
 		if (n > least) {
 			least = n;
@@ -143,13 +142,12 @@ static void show_workers(const struct shown *s)
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *now = json_array_get(list, i);
 		const json_t *before = json_array_get(json_object_get(s->before, "workers"), i);
-		const uint64_t us = more(now, before, "running_us"), busy = more(now, before, "busy_us");
 		struct row *r = stat_row(&t);
 
 		if (!r)
 			break;
 		snprintf(r->cell[0], CELL, "%zu", i);
-		snprintf(r->cell[1], CELL, "%.0f%%", us ? (double)busy * 100 / (double)us : 0);
+		snprintf(r->cell[1], CELL, "%.0f%%", stat_busy(now, before) * 100);
 		count_and_rate(&t, r, 2, now, before, "packets");
 		stat_count(&t, r->cell[4], stat_value(now, "dropped"));
 		stat_scaled(r->cell[5], stat_rate(&t, stat_value(now, "polls"), stat_value(before, "polls")));
@@ -209,13 +207,27 @@ static void show_drops(const struct shown *s)
 }
 
 /* What it has, and its limit. */
+static void slash(char cell[CELL], const char most[CELL])
+{
+	snprintf(cell + strlen(cell), CELL - strlen(cell), "/%.20s", most);
+}
+
 static void share(char cell[CELL], uint64_t has, uint64_t limit)
 {
 	char most[CELL];
 
 	stat_scaled(cell, (double)has);
 	stat_scaled(most, (double)limit);
-	snprintf(cell + strlen(cell), CELL - strlen(cell), "/%.20s", most);
+	slash(cell, most);
+}
+
+static void share_of_memory(char cell[CELL], uint64_t has, uint64_t limit)
+{
+	char most[CELL];
+
+	stat_bytes(cell, has);
+	stat_bytes(most, limit);
+	slash(cell, most);
 }
 
 static void show_applications(const struct shown *s)
@@ -233,7 +245,7 @@ static void show_applications(const struct shown *s)
 			break;
 		snprintf(r->cell[0], CELL, "%" PRIu64, stat_value(a, "pid"));
 		snprintf(r->cell[1], CELL, "%" PRIu64, stat_value(a, "uid"));
-		share(r->cell[2], stat_value(a, "memory"), stat_value(a, "memory_limit"));
+		share_of_memory(r->cell[2], stat_value(a, "memory"), stat_value(a, "memory_limit"));
 		share(r->cell[3], stat_value(a, "contexts"), stat_value(a, "contexts_limit"));
 		share(r->cell[4], stat_value(a, "qps"), stat_value(a, "qps_limit"));
 		share(r->cell[5], stat_value(a, "messages"), stat_value(a, "messages_limit"));
@@ -258,7 +270,7 @@ static void show_users(const struct shown *s)
 		snprintf(r->cell[0], CELL, "%" PRIu64, stat_value(u, "uid"));
 		stat_count(&t, r->cell[1], stat_value(u, "weight"));
 		stat_count(&t, r->cell[2], stat_value(u, "applications"));
-		stat_scaled(r->cell[3], (double)stat_value(u, "memory"));
+		stat_bytes(r->cell[3], stat_value(u, "memory"));
 		stat_count(&t, r->cell[4], stat_value(u, "contexts"));
 		stat_count(&t, r->cell[5], stat_value(u, "qps"));
 		stat_count(&t, r->cell[6], stat_value(u, "limit_waits"));
@@ -312,7 +324,7 @@ static void look_at_cost(const json_t *now, const json_t *before, struct cost *c
 	}
 	if (!cost->calls)
 		return;
-	cost->mean = (double)more(cycles, earlier, "total") / (double)cost->calls;
+	cost->mean = (double)stat_since(cycles, earlier, "total") / (double)cost->calls;
 	for (size_t i = 0, from = 0; i < json_array_size(list) && sum < cost->calls - cost->calls / 100; i++) {
 		const json_t *pair = json_array_get(list, i), *bound = json_array_get(pair, 0);
 		const uint64_t most = (uint64_t)json_integer_value(bound);
@@ -320,25 +332,6 @@ static void look_at_cost(const json_t *now, const json_t *before, struct cost *c
 		sum += second(pair) - bucket(old, bound, &from);
 		cost->p99 = json_is_null(bound) || most > cost->most ? cost->most : most;
 	}
-}
-
-/* In units of one worker's time, as in top(1): all the time of two workers is 2. */
-static double share_of_worker(const struct shown *s, const char *context)
-{
-	const json_t *list = json_object_get(s->now, "workers");
-	double sum = 0;
-
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *now = json_array_get(list, i);
-		const json_t *before = json_array_get(json_object_get(s->before, "workers"), i);
-		const double all = ran(s, now, before);
-
-		if (all > 0)
-			sum += (double)more(json_object_get(now, "contexts"), json_object_get(before, "contexts"),
-					    context) /
-			       all;
-	}
-	return sum;
 }
 
 /* Fills columns from `at` on. */
@@ -359,11 +352,11 @@ static double weight(const struct shown *s, const json_t *now, const json_t *bef
 {
 	switch (s->view->order) {
 	case STAT_PACKETS:
-		return (double)more(now, before, "packets");
+		return (double)stat_since_given(now, before);
 	case STAT_BYTES:
-		return (double)more(now, before, "bytes");
+		return (double)stat_since(now, before, "bytes");
 	case STAT_DROPPED:
-		return (double)more(now, before, "dropped");
+		return (double)stat_since(now, before, "dropped");
 	case STAT_CYCLES:
 		return c->mean;
 	case STAT_P99:
@@ -371,10 +364,11 @@ static double weight(const struct shown *s, const json_t *now, const json_t *bef
 	case STAT_SHARE:
 		return c->share;
 	case STAT_OVERRUNS:
-		return (double)more(json_object_get(now, "cycles"), json_object_get(before, "cycles"), "overruns");
+		return (double)stat_since(json_object_get(now, "cycles"), json_object_get(before, "cycles"),
+					  "overruns");
 	default:
 		/* without a previous sample they keep their order */
-		return before ? (double)(more(now, before, "packets") + more(now, before, "sent")) : 0;
+		return before ? (double)(stat_since_given(now, before) + stat_since(now, before, "sent")) : 0;
 	}
 }
 
@@ -403,14 +397,16 @@ static void condition(const json_t *context, char cell[CELL])
 static void show_contexts(const struct shown *s)
 {
 	static const struct column columns[] = {
-		{"CONTEXT", 0, 0}, {"HANDLER", 10, 0}, {"PACKETS", 1, 0}, {"PKT/S", 2, 1},     {"BIT/S", 9, 1},
-		{"DROPPED", 3, 0}, {"SENT", 11, 0},    {"PKT/S", 13, 1},  {"MESSAGES", 12, 0}, {"CYCLES", 5, 0},
-		{"P99", 6, 0},	   {"MAX", 14, 0},     {"SHARE", 4, 0},	  {"OVERRUNS", 8, 0},  {"STATE", 7, 0, 1}};
+		{"CONTEXT", 0, 0},   {"HANDLER", 10, 0}, {"PACKETS", 1, 0},  {"PKT/S", 2, 1},
+		{"BIT/S", 9, 1},     {"DROPPED", 3, 0},	 {"SENT", 11, 0},    {"PKT/S", 13, 1},
+		{"MESSAGES", 12, 0}, {"CYCLES", 5, 0},	 {"P99", 6, 0},	     {"MAX", 14, 0},
+		{"SHARE", 4, 0},     {"OVERRUNS", 8, 0}, {"STATE", 7, 0, 1}, {"FORWARDED", 15, 0}};
 	static const unsigned char sorted[STAT_ORDERS] = {
 		[STAT_PACKETS] = 2, [STAT_BYTES] = 4,  [STAT_DROPPED] = 5,  [STAT_CYCLES] = 9,
 		[STAT_P99] = 10,    [STAT_SHARE] = 12, [STAT_OVERRUNS] = 13};
-	struct table t = begin(s, columns, 15);
+	struct table t = begin(s, columns, 16);
 	json_t *contexts = json_object_get(s->now, "contexts"), *now;
+	bool counts = false;
 	const char *key;
 
 	sort_by(s, &t, sorted);
@@ -423,11 +419,11 @@ static void show_contexts(const struct shown *s)
 		if (!r)
 			break;
 		look_at_cost(now, before, &cost);
-		cost.share = share_of_worker(s, key);
+		cost.share = stat_share(s->now, s->before, key);
 		r->weight = weight(s, now, before, &cost);
 		stat_name(r->cell[0], key);
 		stat_name(r->cell[1], json_string_value(json_object_get(now, "handler")));
-		count_and_rate(&t, r, 2, now, before, "packets");
+		given_and_rate(&t, r, 2, now, before);
 		stat_scaled(r->cell[4], 8 * stat_rate(&t, stat_value(now, "bytes"), stat_value(before, "bytes")));
 		stat_count(&t, r->cell[5], stat_value(now, "dropped"));
 		count_and_rate(&t, r, 6, now, before, "sent");
@@ -436,8 +432,12 @@ static void show_contexts(const struct shown *s)
 		snprintf(r->cell[12], CELL, "%.1f%%", cost.share * 100);
 		stat_count(&t, r->cell[13], stat_value(json_object_get(now, "cycles"), "overruns"));
 		condition(now, r->cell[14]);
+		stat_count(&t, r->cell[15], stat_value(now, "forwarded"));
+		counts = counts || json_object_size(json_object_get(now, "counters"));
 	}
 	finish(s, &t);
+	if (counts)
+		fprintf(s->to, "\n%.*s\n", (int)s->width, "what a context counts itself: --context NAME");
 }
 
 static void show_handlers(const struct shown *s)
@@ -461,11 +461,12 @@ static void show_handlers(const struct shown *s)
 		if (!r)
 			break;
 		look_at_cost(now, before, &cost);
-		cost.share = (double)more(json_object_get(now, "cycles"), json_object_get(before, "cycles"), "total");
+		cost.share =
+			(double)stat_since(json_object_get(now, "cycles"), json_object_get(before, "cycles"), "total");
 		r->weight = weight(s, now, before, &cost);
 		stat_name(r->cell[0], key);
 		stat_count(&t, r->cell[1], stat_value(now, "contexts"));
-		count_and_rate(&t, r, 2, now, before, "packets");
+		given_and_rate(&t, r, 2, now, before);
 		stat_count(&t, r->cell[4], stat_value(now, "dropped"));
 		stat_count(&t, r->cell[5], stat_value(now, "sent"));
 		show_cost(r, 6, &cost);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* spindle stat: the counters of a running NIC, once or repeatedly. */
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include "../command.h"
 #include "../nic_error.h"
 #include "metrics.h"
+#include "pause.h"
 #include "screen.h"
 #include "serve.h"
 #include "../output.h"
@@ -36,16 +35,6 @@ struct asked {
 	bool json, metrics;
 	struct stat_address listen; /* text NULL: no */
 };
-
-static volatile sig_atomic_t interrupted, suspended;
-
-static void interrupt(int signal)
-{
-	if (signal == SIGTSTP)
-		suspended = 1;
-	else
-		interrupted = 1;
-}
 
 /* ---- options ---- */
 
@@ -135,56 +124,22 @@ struct watch {
 	struct stat_sample now, before;
 };
 
-/* Ctrl-Z: gives the terminal back to the shell until the command continues. */
-static void suspend(struct watch *w)
+static void redraw(void *arg)
 {
-	suspended = 0;
-	stat_keys_end(&w->view);
-	raise(SIGSTOP);
-	w->view.drawn = 0;
-}
+	struct watch *w = arg;
 
-/* Sleeps until the next sample, a key, a signal, or the end of the NIC. */
-static void sleep_until(struct watch *w, sp_time until)
-{
-	const sp_time now = sp_clock();
-	struct pollfd wait[2] = {{.fd = w->link->fd, .events = POLLIN},
-				 {.fd = w->view.keys ? STDIN_FILENO : -1, .events = POLLIN}};
-	struct timespec rest = {0};
-	sigset_t all, found;
-
-	if (now < until)
-		rest = (struct timespec){.tv_sec = (time_t)((until - now) / SP_SEC),
-					 .tv_nsec = (long)((until - now) % SP_SEC / SP_NS)};
-	/* no signal may come between the test of what it sets and the sleep */
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &found);
-	if (!interrupted && !suspended && ppoll(wait, 2, &rest, &found) > 0 && wait[0].revents)
-		sp_attach_look(w->link);
-	sigprocmask(SIG_SETMASK, &found, NULL);
+	stat_draw(&w->view, &w->now, &w->before);
 }
 
 /* Waits for the next sample. False: a signal or a key ends the command, or the NIC has gone (*status). */
 static bool pause_until(struct watch *w, sp_time until, int *status)
 {
-	bool quit = false;
+	const struct stat_pause p = {.view = &w->view, .link = w->link, .links = 1, .redraw = redraw, .arg = w};
 
-	while (!interrupted && !quit) {
-		if (suspended)
-			suspend(w);
-		if (w->view.live)
-			stat_keys_begin(&w->view);
-		if (w->link->dead) {
-			*status = w->link->dead;
-			return false;
-		}
-		if (sp_clock() >= until)
-			return true;
-		sleep_until(w, until);
-		if (stat_keys(&w->view, &quit) && !quit)
-			stat_draw(&w->view, &w->now, &w->before);
-	}
-	return false;
+	if (!stat_pause(&p, until))
+		return false;
+	*status = w->link->dead;
+	return !*status;
 }
 
 static void print_json(const struct stat_sample *sample)
@@ -220,7 +175,7 @@ static int watch(struct sp_attach_link *link, const struct asked *a)
 	w.view.live = isatty(STDOUT_FILENO) && a->count != 1 && !a->json && !a->metrics;
 	if (w.view.live)
 		stat_keys_begin(&w.view);
-	for (uint64_t n = 0; !interrupted && !ferror(stdout);) {
+	for (uint64_t n = 0; !stat_pause_ended() && !ferror(stdout);) {
 		struct stat_sample sample;
 
 		status = stat_ask(link, &a->nic, &sample);
@@ -242,18 +197,6 @@ static int watch(struct sp_attach_link *link, const struct asked *a)
 	return status ? fail_ask(a, status) : 0;
 }
 
-/* Without SA_RESTART: signals end waits. Ignored ones (nohup) stay ignored. */
-static void catch_signals(void)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
-	const struct sigaction action = {.sa_handler = interrupt};
-	struct sigaction found;
-
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		if (!sigaction(numbers[i], NULL, &found) && found.sa_handler != SIG_IGN)
-			sigaction(numbers[i], &action, NULL);
-}
-
 int command_stat(int argc, char **argv)
 {
 	static struct sp_attach_link link; /* large */
@@ -267,7 +210,7 @@ int command_stat(int argc, char **argv)
 	status = sp_attach_connect(&link, a.nic.nic);
 	if (status)
 		return command_nic_fail("stat", a.nic.nic, status);
-	catch_signals();
+	stat_pause_signals();
 	status = watch(&link, &a);
 	close(link.fd);
 	return status;

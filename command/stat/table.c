@@ -7,17 +7,26 @@
 
 /* ---- numbers ---- */
 
-void stat_scaled(char cell[CELL], double x)
+static void scaled(char cell[CELL], double x, double step, const char *unit)
 {
-	static const char unit[] = " kMGTPE";
 	unsigned i = 0;
 
 	for (; x >= 999.5 && unit[i + 1]; i++)
-		x /= 1000;
+		x /= step;
 	if (!i)
 		snprintf(cell, CELL, "%.*f", x < 10 && x != (double)(uint64_t)x ? 1 : 0, x);
 	else
 		snprintf(cell, CELL, "%.*f%c", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, unit[i]);
+}
+
+void stat_scaled(char cell[CELL], double x)
+{
+	scaled(cell, x, 1000, " kMGTPE");
+}
+
+void stat_bytes(char cell[CELL], uint64_t bytes)
+{
+	scaled(cell, (double)bytes, 1024, " KMGTPE");
 }
 
 void stat_count(const struct table *t, char cell[CELL], uint64_t n)
@@ -83,7 +92,8 @@ void stat_print(struct table *t, FILE *to, unsigned width)
 	bool gone[COLUMNS] = {false};
 	char head[COLUMNS][CELL];
 
-	qsort_r(t->row, t->rows, sizeof(*t->row), by_weight, t);
+	if (t->rows) /* else there is no memory */
+		qsort_r(t->row, t->rows, sizeof(*t->row), by_weight, t);
 	if (t->top && t->rows > t->top)
 		t->rows = t->top;
 	for (unsigned c = 0; c < t->columns; c++) {

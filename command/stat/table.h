@@ -40,6 +40,7 @@ struct table {
 /* ---- numbers ---- */
 
 void stat_scaled(char cell[CELL], double x);
+void stat_bytes(char cell[CELL], uint64_t bytes); /* of memory, as a configuration has them: 1G is 2^30 */
 void stat_count(const struct table *t, char cell[CELL], uint64_t n);
 /* Per second; 0 if the counter has restarted (with a new context of that name). */
 double stat_rate(const struct table *t, uint64_t now, uint64_t before);

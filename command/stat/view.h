@@ -44,6 +44,7 @@ struct stat_view {
 	bool context;						   /* contexts: all their counters */
 	bool backwards;						   /* the smallest first */
 	enum stat_order order;					   /* of contexts and handlers */
+	unsigned orders;					   /* bits of those that keys choose; 0: all */
 	size_t top;						   /* show so many of them; 0: all */
 	unsigned shown;						   /* tables so far */
 	unsigned drawn;						   /* lines on the screen */

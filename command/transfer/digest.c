@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hasher.h"
 #include "show.h"
 
 int transfer_digest_begin(struct transfer *t)
@@ -20,24 +21,48 @@ int transfer_digest(struct transfer *t, const void *bytes, size_t len)
 	return EVP_DigestUpdate(t->sha, bytes, len) == 1 ? 0 : transfer_fail(t, "SHA-256 failed");
 }
 
+/* ---- beside the transfer ---- */
+
+static int failed(struct transfer *t)
+{
+	return transfer_fail(t, "SHA-256 failed");
+}
+
+bool transfer_hash_room(struct transfer *t)
+{
+	return !t->hasher || hasher_room(t->hasher);
+}
+
+int transfer_hash(struct transfer *t, const void *bytes, size_t len)
+{
+	if (!t->hasher && !(t->hasher = hasher_begin(t->sha)))
+		return transfer_fail(t, "no thread for the SHA-256");
+	hasher_add(t->hasher, bytes, len);
+	return 0;
+}
+
+uint64_t transfer_hashed(struct transfer *t)
+{
+	return t->hasher ? hasher_done(t->hasher) : 0;
+}
+
+int transfer_hash_note(struct transfer *t, bool all, uint64_t *bytes, uint8_t digest[TRANSFER_DIGEST])
+{
+	*bytes = 0;
+	return t->hasher ? (hasher_note(t->hasher, all, bytes, digest) ? 0 : failed(t))
+			 : transfer_digest_so_far(t, digest);
+}
+
 int transfer_digest_end(struct transfer *t)
 {
-	unsigned len = 0;
+	uint64_t bytes;
 
-	return EVP_DigestFinal_ex(t->sha, t->digest, &len) == 1 && len == TRANSFER_DIGEST
-		       ? 0
-		       : transfer_fail(t, "SHA-256 failed");
+	return transfer_hash_note(t, true, &bytes, t->digest);
 }
 
 int transfer_digest_so_far(struct transfer *t, uint8_t digest[TRANSFER_DIGEST])
 {
-	EVP_MD_CTX *sha = EVP_MD_CTX_new();
-	unsigned len = 0;
-	const bool fine = sha && EVP_MD_CTX_copy_ex(sha, t->sha) == 1 && EVP_DigestFinal_ex(sha, digest, &len) == 1 &&
-			  len == TRANSFER_DIGEST;
-
-	EVP_MD_CTX_free(sha);
-	return fine ? 0 : transfer_fail(t, "SHA-256 failed");
+	return hasher_so_far(t->sha, digest) ? 0 : failed(t);
 }
 
 /* Work between two slices. The peer may only send "alive" meanwhile. */

@@ -17,15 +17,18 @@ struct in_slot {
 	enum in_state state;
 	struct sdr_reliable_op *op;
 	uint64_t message, len;
-	uint64_t come; /* bytes */
-	uint64_t written, digested;
+	uint64_t come;		    /* bytes */
+	uint64_t written, digested; /* digested: given to the hasher */
+	uint64_t hashed;	    /* when so many bytes of all are, its bytes may be overwritten */
 };
 
 struct in {
 	struct transfer *t;
 	struct recv_file *file;
 	uint64_t next_post, next_digest;
-	uint64_t stored; /* bytes from the file's beginning: written and digested */
+	uint64_t hashing; /* bytes given to the hasher */
+	uint64_t stored;  /* of them noted as written and digested */
+	bool behind;	  /* the hasher is, and does not tell when it goes on */
 	bool digest_known;
 	uint8_t digest[TRANSFER_DIGEST]; /* the sender's */
 	sp_time news;			 /* of the last progress: data came, or was written */
@@ -48,6 +51,10 @@ static int in_post(struct in *in, bool *did)
 
 		if (s->state != IN_FREE)
 			return 0;
+		if (s->hashed > transfer_hashed(t)) {
+			in->behind = true;
+			return 0;
+		}
 		*s = (struct in_slot){.message = k, .len = transfer_length(t, k)};
 		rc = sdr_reliable_recv(t->reliable, t->mr, k % t->window * t->stride, s->len, &s->op);
 		if (rc)
@@ -88,18 +95,21 @@ static int in_watch(struct in *in, struct in_slot *s, sp_time now, bool *did)
 }
 
 /* ---- data ---- */
-/* Notes that the file is stored and digested up to here: a later attempt can keep these bytes. */
-static int in_stored(struct in *in, uint64_t bytes)
+/* Notes how far the file is stored and digested: a later attempt can keep these bytes. */
+static int in_stored(struct in *in, bool all)
 {
 	uint8_t digest[TRANSFER_DIGEST];
+	uint64_t bytes;
 	char why[300];
 
-	in->stored += bytes;
-	if (!in->file->resume)
+	if (!in->file->resume || in->stored == in->hashing)
 		return 0;
-	if (transfer_digest_so_far(in->t, digest))
+	if (transfer_hash_note(in->t, all, &bytes, digest))
 		return -1;
-	return recv_file_note(in->file, in->stored, digest, why) ? transfer_fail(in->t, "%s", why) : 0;
+	if (bytes == in->stored)
+		return 0;
+	in->stored = bytes;
+	return recv_file_note(in->file, in->t->from + bytes, digest, why) ? transfer_fail(in->t, "%s", why) : 0;
 }
 
 /* Writes a slice of a complete message, and digests it if it is next. */
@@ -123,11 +133,11 @@ static int in_store(struct in *in, struct in_slot *s)
 	if (s->message == in->next_digest && s->digested < s->written) { /* all that is digested has been written */
 		const uint64_t ready = s->written - s->digested, some = ready < TRANSFER_SLICE ? ready : TRANSFER_SLICE;
 
-		rc = transfer_digest(t, in_bytes(in, s) + s->digested, some);
-		rc = rc ? rc : in_stored(in, some);
-		if (rc)
-			return rc;
+		if (transfer_hash(t, in_bytes(in, s) + s->digested, some))
+			return -1;
 		s->digested += some;
+		in->hashing += some;
+		s->hashed = in->hashing;
 		in->next_digest += s->digested == s->len;
 	}
 	if (s->written == s->len && s->digested == s->len)
@@ -186,7 +196,11 @@ static int in_round(struct in *in, bool *did)
 		*did = true;
 	}
 	if (!rc)
+		rc = in_stored(in, false);
+	if (!rc)
 		rc = in_post(in, did);
+	if (in->behind)
+		in->news = now;
 	if (!rc && now > in->news && now - in->news > t->stall)
 		rc = transfer_fail(t, "it makes no progress for %u s", (unsigned)(t->stall / SP_SEC));
 	return rc;
@@ -202,17 +216,21 @@ int transfer_in(struct transfer *t, struct recv_file *file)
 		return transfer_fail(t, "out of memory");
 	in->t = t;
 	in->file = file;
-	in->stored = t->from;
 	in->news = sp_clock();
 	while (!rc && !(in->next_digest == t->messages && in->digest_known)) {
 		bool did = false;
 
+		in->behind = false;
 		rc = in_round(in, &did);
 		t->others->step(t->others->arg);
 		transfer_progress(t);
 		if (!rc && !did)
-			rc = transfer_sleep(t, sp_clock() + SP_SEC);
+			rc = transfer_sleep(t, sp_clock() + (in->behind || (file->resume && in->stored < in->hashing)
+								     ? TRANSFER_PAUSE
+								     : SP_SEC));
 	}
+	if (in_stored(in, true)) /* also after an error */
+		rc = -1;
 	if (!rc)
 		rc = transfer_digest_end(t);
 	if (!rc && memcmp(t->digest, in->digest, sizeof(in->digest))) {

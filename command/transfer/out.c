@@ -18,7 +18,8 @@ struct out_slot {
 	enum out_state state;
 	struct sdr_reliable_op *op;
 	uint64_t message, len, read;
-	uint64_t acked; /* bytes */
+	uint64_t acked;	 /* bytes */
+	uint64_t hashed; /* when so many bytes of all are, its bytes may be overwritten */
 };
 
 struct out {
@@ -26,6 +27,8 @@ struct out {
 	int fd;
 	uint64_t next_read; /* the message being read, or to be read next */
 	uint64_t completed; /* the receiver has all messages below */
+	uint64_t hashing;   /* bytes given to the hasher */
+	bool behind;	    /* the hasher is, and does not tell either */
 	bool full;	    /* the library refused a message: it does not tell when it has room */
 	sp_time news;	    /* of the last progress: data was acknowledged, or read */
 	uint64_t answers;   /* acknowledgements, and messages that the receiver has cleared to send */
@@ -49,9 +52,11 @@ static int out_read(struct out *o, struct out_slot *s)
 	if (!n)
 		return transfer_fail(t, "the file was shortened while it was read");
 	s->read += (uint64_t)n;
+	o->hashing += (uint64_t)n;
+	s->hashed = o->hashing;
 	if (s->read == s->len)
 		s->state = OUT_READY;
-	return transfer_digest(t, to, (size_t)n);
+	return transfer_hash(t, to, (size_t)n);
 }
 
 static int out_send(struct out *o, struct out_slot *s)
@@ -77,6 +82,12 @@ static int out_fill(struct out *o, sp_time now, bool *did)
 
 	if (o->next_read == t->messages)
 		return 0;
+	if ((s->state == OUT_FREE && s->hashed > transfer_hashed(t)) ||
+	    (s->state == OUT_READING && !transfer_hash_room(t))) {
+		o->behind = true;
+		o->news = now;
+		return 0;
+	}
 	if (s->state == OUT_FREE)
 		*s = (struct out_slot){
 			.state = OUT_READING, .message = o->next_read, .len = transfer_length(t, o->next_read)};
@@ -227,12 +238,12 @@ int transfer_out(struct transfer *t, int fd, const struct stat *opened)
 	while (!rc && o->completed < t->messages) {
 		bool did = false;
 
-		o->full = false;
+		o->full = o->behind = false;
 		rc = out_round(o, &did);
 		transfer_counts(t);
 		transfer_progress(t);
 		if (!rc && !did)
-			rc = transfer_sleep(t, sp_clock() + (o->full ? SP_MS : SP_SEC));
+			rc = transfer_sleep(t, sp_clock() + (o->behind ? TRANSFER_PAUSE : o->full ? SP_MS : SP_SEC));
 	}
 	if (!rc)
 		rc = out_unchanged(o, opened);

@@ -44,7 +44,7 @@ static int take_listen(void *to, const char *text)
 {
 	struct receiver *r = to;
 
-	return talk_split(text, true, r->host, r->port) ? -EINVAL : 0;
+	return talk_split(text, true, TALK_PORT, r->host, r->port) ? -EINVAL : 0;
 }
 
 static const struct option_row rows[] = {

@@ -89,7 +89,7 @@ static int arguments(struct sender *s, int argc, char **argv)
 	if (o.arguments < 2)
 		return options_misuse(&usage, "a FILE and a HOST are needed");
 	s->file = o.argument[0];
-	if (talk_split(o.argument[1], false, s->host, s->port))
+	if (talk_split(o.argument[1], false, TALK_PORT, s->host, s->port))
 		return options_misuse(&usage, "no HOST or HOST:PORT: %s", o.argument[1]);
 	return OPTIONS_GO_ON;
 }

@@ -3,6 +3,7 @@
 #include "../../handlers/wire/ec.h"
 #include "../../host-api/attach.h"
 #include "../nic_error.h"
+#include "hasher.h"
 #include "words.h"
 
 #include <errno.h>
@@ -335,6 +336,8 @@ void transfer_close(struct transfer *t)
 		talk_pump(t->talk, sp_clock());
 	if (t->dev && transfer_stopped()) /* a NIC that hangs must not block us */
 		sp_attach_leave(t->dev);
+	hasher_end(t->hasher);
+	t->hasher = NULL;
 	sdr_reliable_close(t->reliable, 0);
 	if (t->qp)
 		while (sdr_qp_destroy(t->qp) == -EAGAIN)

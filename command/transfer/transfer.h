@@ -44,6 +44,7 @@ struct transfer {
 	int family;
 	struct sdr_qp_info peer;
 	EVP_MD_CTX *sha;
+	struct hasher *hasher; /* see digest.h */
 	uint8_t digest[TRANSFER_DIGEST];
 	uint64_t done; /* bytes transferred, for the progress bar */
 	/* The sender knows these, and reports them at the end: chunks sent again, and those sent again needlessly */

@@ -115,9 +115,9 @@ bool talk_name_fine(const char *name)
 }
 
 /* ---- text ---- */
-int talk_split(const char *text, bool listen, char host[256], char port[16])
+int talk_split(const char *text, bool listen, const char *without, char host[256], char port[16])
 {
-	const char *colon = strrchr(text, ':'), *end = text + strlen(text), *p = TALK_PORT;
+	const char *colon = strrchr(text, ':'), *end = text + strlen(text), *p = without;
 	size_t len;
 
 	if (*text == '[') {

@@ -24,8 +24,9 @@ json_t *talk_hello_line(const struct talk_hello *hello);
 int talk_hello_get(const json_t *line, struct talk_hello *hello, const char **what);
 /* Whether a file of that name stays in its directory, and is visible there. */
 bool talk_name_fine(const char *name);
-/* "host", "host:port", "1.2.3.4:port", "::1", "[::1]:port", with `listen` also "port" alone: host may become "". */
-int talk_split(const char *text, bool listen, char host[256], char port[16]);
+/* "host", "host:port", "1.2.3.4:port", "::1", "[::1]:port", with `listen` also "port" alone: host may become "".
+ * without: the port where there is none. */
+int talk_split(const char *text, bool listen, const char *without, char host[256], char port[16]);
 /* Replaces control characters, in text from the peer for our terminal. */
 void talk_clean(char *text);
 

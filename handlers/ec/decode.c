@@ -152,7 +152,7 @@ static bool ec_supply(struct sp_ctx *c, struct sp_ctx *first, const struct ec_de
 {
 	const struct ec *s = c->state;
 	const uint32_t bytes = s->limits.chunk_bytes;
-	const uint64_t chunk = (b->data.bytes - 1) / bytes, last = chunk - from,
+	const uint64_t chunk = sp_quotient(b->data.bytes - 1, bytes), last = chunk - from,
 		       count = (unsigned)__builtin_popcountll(chunks);
 
 	if (!chunks || s->first->supply(first, d->key, from, chunks))

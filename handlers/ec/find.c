@@ -21,8 +21,9 @@ static void ec_recognise(const struct ec *s, struct ec_both *b)
 		sp_ec_possible(ec_immediate(s, b->data.bytes), b->parity.immediate, b->parity.mask, s->codes);
 
 	for (unsigned i = 0; i < s->codes && b->parity.fixed; i++)
-		if (possible >> i & 1 && b->parity.bytes != sp_ec_parity_bytes(s->code[i].k, s->code[i].m,
-									       b->data.bytes, s->limits.chunk_bytes))
+		if (possible >> i & 1 &&
+		    b->parity.bytes !=
+			    s->limits.chunk_bytes * sp_ec_parity_chunks(s->code[i].k, s->code[i].m, b->chunks))
 			possible &= ~(1u << i);
 	b->mismatch = !possible && b->data.fixed;
 	b->code = NULL;
@@ -211,11 +212,16 @@ void ec_look(struct sp_ctx *c, uint64_t key, const uint64_t *chunk, unsigned cou
 		ec_look_at(c, first, &b, parity, chunk, count);
 	else if (b.code || b.mismatch) {
 		__atomic_store_n(&pair->look, 0, __ATOMIC_RELAXED);
+		if (b.code && b.chunks <= b.code->k) { /* a slice that found nothing to do would take longer */
+			ec_look_at(c, first, &b, false, &(const uint64_t){0}, 1);
+			goto out;
+		}
 		ec_store(c, &pair->key, data);
 		/* the work finds out which of them can be repaired */
 		ec_want(c, pair, sp_ec_units(b.chunks, b.code ? b.code->k : s->least));
 		ec_queue(c, pair);
 	}
+out:
 	sp_message_release(c, other);
 }
 
@@ -259,11 +265,17 @@ static void ec_window(struct sp_ctx *c, struct sp_ctx *first, const struct ec_bo
 		      struct ec_window *w)
 {
 	const struct ec *s = c->state;
-	const uint64_t at = sub * b->code->m, room = b->parity.bytes / s->limits.chunk_bytes;
+	const uint64_t at = sub * b->code->m;
 
 	w->sub = sub;
 	w->data = s->first->present(first, b->key, sub * b->code->k);
-	w->parity = at < room ? s->first->present(first, ec_parity_key(b->key), at) & ec_ones(room - at) : 0;
+	w->parity = s->first->present(first, ec_parity_key(b->key), at);
+	if (w->parity && /* a division takes longer */
+	    (at + 64 - (unsigned)__builtin_clzll(w->parity)) * s->limits.chunk_bytes > b->parity.bytes) {
+		const uint64_t room = b->parity.bytes / s->limits.chunk_bytes;
+
+		w->parity &= at < room ? ec_ones(room - at) : 0;
+	}
 }
 
 /* Returns how many of the `n` submessages in a window have the same `width` bits as the first one. */
@@ -283,16 +295,15 @@ static bool ec_repairable_in(const struct ec *s, const struct ec_both *b, const 
 	const unsigned data = ec_data(code, b->chunks, sub), rows = sp_ec_parity(code, data);
 	const unsigned i = (unsigned)(sub - w->sub);
 	const uint64_t chunks = w->data >> i * code->k, parities = w->parity >> i * code->m;
-	const uint64_t whole =
-		b->data.bytes / ((uint64_t)code->k * s->limits.chunk_bytes); /* submessages without a short chunk */
+	const uint64_t bytes = (uint64_t)code->k * s->limits.chunk_bytes;
 	uint64_t lost, parity;
 
-	*count = 1;
-	if (sub + 1 < whole) {
-		n = whole - sub < n ? (unsigned)(whole - sub) : n;
-		n = ec_run(chunks, code->k, n);
-		*count = ec_run(parities, code->m, n);
+	if ((sub + n) * bytes > b->data.bytes) { /* the last one's chunk is short, or there are fewer chunks */
+		const uint64_t whole = b->data.bytes / bytes;
+
+		n = sub + 1 < whole ? (unsigned)(whole - sub) : 1;
 	}
+	*count = ec_run(parities, code->m, ec_run(chunks, code->k, n));
 	lost = data ? ec_ones(data) & ~chunks : 0;
 	if (!lost)
 		return false;

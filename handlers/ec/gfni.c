@@ -223,11 +223,12 @@ TARGET static void exclusive(size_t len, unsigned sources, uint8_t *const *from,
 		exclusive_strip(1, mask_of(len - at), sources, from, to, at, false);
 }
 
-const struct sp_ec_kernel sp_ec_avx512 = {.name = "gfni",
-					  .sources = STREAMS,
-					  .strip = 4096,
-					  .coefficient = sizeof(uint64_t),
-					  .tables = tables,
-					  .combine = combine,
-					  .exclusive = exclusive};
+const struct sp_ec_kernel sp_ec_gfni = {.name = "gfni",
+					.sources = STREAMS,
+					.strip = 4096,
+					.past = 2 << 20,
+					.coefficient = sizeof(uint64_t),
+					.tables = tables,
+					.combine = combine,
+					.exclusive = exclusive};
 #endif

@@ -33,7 +33,7 @@ static int begin(struct sp_ec_job *job, const struct sp_ec_code *code, const str
 	job->last = sub->last;
 	job->check = job->wrong = job->dry = false;
 	job->cold = sub->cold;
-	job->past = sub->past || (uint64_t)sub->data * sub->bytes >= SP_EC_PAST;
+	job->past = sub->past || (uint64_t)sub->data * sub->bytes >= code->kernel->past;
 	job->loose |= job->past;
 	job->data_ahead = sub->data_ahead;
 	job->parity_ahead = sub->parity_ahead;

@@ -34,8 +34,7 @@ struct sp_ec_submessage {
 #define SP_EC_SOURCES                                                                                                  \
 	8 /* of a strip at once, at least, where there are more (MDS: the kernel's); up to half as many again: no      \
 	     strips */
-#define SP_EC_PAST (2 << 20) /* what is made of this many bytes of data is always written past the caches */
-#define SP_EC_LONG (4 << 20) /* ... and what is made of messages this long should be */
+#define SP_EC_LONG (4 << 20) /* what is made of messages this long should be written past the caches */
 
 /* For one thread. 80 KiB. It can be used for one submessage after the other. The fields are private. */
 struct sp_ec_job {

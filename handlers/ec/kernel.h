@@ -22,6 +22,7 @@ struct sp_ec_kernel {
 	/* How combine() had better be called: with all sources if they come from memory and are no more than
 	 * `together`; else with at least `sources` of them, and `strip` bytes. */
 	unsigned together, sources, strip;
+	uint64_t past;	      /* what is made of this many bytes of data had better always be written past the caches */
 	unsigned coefficient; /* bytes of tables that one takes; 0: SP_EC_TABLE */
 	/* coefficient: [rows][sources]; tables: SP_EC_TABLE * rows * sources bytes, 8-byte aligned, for exactly this
 	 * many of both. rows <= SP_EC_GROUP, here and below. */
@@ -38,9 +39,10 @@ struct sp_ec_kernel {
 	void (*exclusive)(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to, bool past);
 };
 
-/* baseline and avx2 are ISA-L's, avx512 is our own. */
-extern const struct sp_ec_kernel sp_ec_baseline, sp_ec_avx2, sp_ec_avx512;
-/* That of a level; NULL: the processor lacks it. */
+/* baseline is ISA-L's, avx2 and avx512 are shuffles of vectors of 32 and 64 bytes, gfni is for the level avx512. */
+extern const struct sp_ec_kernel sp_ec_baseline, sp_ec_avx2, sp_ec_avx512, sp_ec_gfni;
+/* That of a level; NULL: the processor lacks it. A processor whose best level is avx2 may have AVX-512 without GFNI:
+ * then this level's is sp_ec_avx512. */
 const struct sp_ec_kernel *sp_ec_kernel(enum sp_isa_level level);
 
 #endif

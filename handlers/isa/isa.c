@@ -27,7 +27,7 @@ static struct feature {
 	       {SP_ISA_AVX512, "GFNI"},	    {SP_ISA_AVX512, "VPCLMULQDQ"}};
 #define FEATURES (sizeof(feature) / sizeof(*feature))
 static enum sp_isa_level level, best;
-static bool known;
+static bool wide, known;
 
 #if defined(__x86_64__)
 static bool cpuid_ecx(uint32_t leaf, unsigned bit)
@@ -73,12 +73,21 @@ static bool complete(enum sp_isa_level l)
 	return true;
 }
 
+static bool there(const char *name)
+{
+	for (unsigned i = 0; i < FEATURES; i++)
+		if (!strcmp(feature[i].name, name))
+			return feature[i].there;
+	return false;
+}
+
 /* Of a program with more rights than its user has, too: all levels compute the same. */
 __attribute__((constructor)) static void find_out(void)
 {
 	if (known)
 		return;
 	look();
+	wide = there("AVX512F") && there("AVX512BW") && there("AVX512VL") && there("AVX512DQ");
 	best = complete(SP_ISA_AVX512) ? SP_ISA_AVX512 : complete(SP_ISA_AVX2) ? SP_ISA_AVX2 : SP_ISA_BASELINE;
 	sp_isa_choose(getenv("SPINDLE_ISA"), best, &level, NULL, 0);
 	known = true;
@@ -94,6 +103,12 @@ enum sp_isa_level sp_isa_best(void)
 {
 	find_out();
 	return best;
+}
+
+bool sp_isa_wide(void)
+{
+	find_out();
+	return wide;
 }
 
 const char *sp_isa_name(enum sp_isa_level l)

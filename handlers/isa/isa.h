@@ -4,7 +4,8 @@
  * the same binary. The processor's best level is taken at start; SPINDLE_ISA in the environment names a lower one.
  *
  *   baseline  x86-64-v2, and PCLMULQDQ where the processor has it (all since 2010; x86-64-v2 does not promise it)
- *   avx2      x86-64-v3 and PCLMULQDQ
+ *   avx2      x86-64-v3 and PCLMULQDQ; for erasure codes AVX-512 (F, BW, VL, DQ), where the processor has it but lacks
+ *             something of the next level: Skylake, Cascade Lake
  *   avx512    avx2, AVX-512 (F, BW, VL, DQ), GFNI and VPCLMULQDQ: Ice Lake, Zen 4
  *
  * The levels say nothing of other code: the option `cpu` of the build does that, and libc's memcpy() looks by itself.
@@ -14,6 +15,7 @@
 #ifndef ISA_ISA_H
 #define ISA_ISA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum sp_isa_level { SP_ISA_BASELINE, SP_ISA_AVX2, SP_ISA_AVX512, SP_ISA_LEVELS };
@@ -23,6 +25,8 @@ enum sp_isa_level { SP_ISA_BASELINE, SP_ISA_AVX2, SP_ISA_AVX512, SP_ISA_LEVELS }
 enum sp_isa_level sp_isa_level(void);
 /* The highest level of this processor, and of the system, which has to save the registers. */
 enum sp_isa_level sp_isa_best(void);
+/* True: it has AVX-512 (F, BW, VL, DQ), whether or not it has the rest of the level. */
+bool sp_isa_wide(void);
 const char *sp_isa_name(enum sp_isa_level level);
 /* "GFNI, VPCLMULQDQ": what the processor lacks for a level; "" if it lacks nothing. Returns text. */
 const char *sp_isa_lacks(enum sp_isa_level level, char *text, size_t room);

@@ -5,6 +5,7 @@
 #include "key.h"
 #include "peer.h"
 #include "qp.h"
+#include "rkey.h"
 #include "selective.h"
 
 #define RDMA_RUN 16 /* READ responses that are made at once */
@@ -205,7 +206,7 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 	int rc;
 
 	if (r->len) {
-		m = rdma_key_find(c, qp->pd, r->rkey, r->va, r->len, SP_RDMA_REMOTE_READ);
+		m = rdma_rkey_find(c, qp, r->rkey, r->va, r->len, SP_RDMA_REMOTE_READ);
 		if (!m)
 			return rdma_answer_refuse(c, qp, r), 0;
 		if (r->held && r->held != m && !sp_send_settled(c, r->mark))
@@ -214,7 +215,7 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 			stop = stop - at < rdma_fetch_room(c) ? stop : at + rdma_fetch_room(c);
 			fetched = rdma_mr_fetched(m, r->va + at, stop - at);
 		}
-		if (fetched && !rdma_fetch_read(c, qp, r, &stop, piece))
+		if (fetched && !rdma_fetch_read(c, qp, r, m, &stop, piece))
 			return -EINPROGRESS;
 	}
 	for (; n < RDMA_RUN && n < budget && (at < stop ? at - r->at < qp->turn : n == 0 && !r->len); n++) {

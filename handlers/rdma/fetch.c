@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, memory that an agent in the application serves. */
 #include "fetch.h"
+#include "key.h"
 #include "qp.h"
 #include "region.h"
 
@@ -168,8 +169,8 @@ int rdma_fetch_put(struct sp_ctx *c, struct rdma_qp *qp, uint32_t rkey, uint64_t
 }
 
 /* ---- READ and ATOMIC ---- */
-bool rdma_fetch_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r, uint32_t *stop,
-		     struct sp_piece *piece)
+bool rdma_fetch_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource *r, const struct rdma_mr *m,
+		     uint32_t *stop, struct sp_piece *piece)
 {
 	const uint32_t left = r->end - r->at, room = rdma_fetch_room(c);
 	const struct rdma *s = rdma_of(c);
@@ -183,7 +184,7 @@ bool rdma_fetch_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_resource 
 	if (f->get.id)
 		return false;
 	f->get = (struct rdma_ask){.kind = SP_RDMA_FETCH_READ,
-				   .rkey = r->rkey,
+				   .rkey = rdma_mr_key(m),
 				   .va = r->va + r->at,
 				   .len = left < room ? left : room,
 				   .psn = rdma_psn(r->first + r->at / qp->mtu),

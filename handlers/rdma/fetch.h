@@ -28,7 +28,8 @@ bool rdma_fetch_ordered(struct sp_ctx *, struct rdma_qp *);
 void rdma_fetch_submit(struct sp_ctx *, struct rdma_qp *);
 /* The READ's bytes from r->at on are in the staging area, up to before r's byte *stop, the first of them at *piece.
  * False: they are asked for. */
-bool rdma_fetch_read(struct sp_ctx *, struct rdma_qp *, struct rdma_resource *, uint32_t *stop, struct sp_piece *piece);
+bool rdma_fetch_read(struct sp_ctx *, struct rdma_qp *, struct rdma_resource *, const struct rdma_mr *, uint32_t *stop,
+		     struct sp_piece *piece);
 /* The ATOMIC is done. False: it is asked for. */
 bool rdma_fetch_atomic(struct sp_ctx *, struct rdma_qp *, struct rdma_resource *);
 static inline uint32_t rdma_fetch_room(struct sp_ctx *c) /* bytes at once */

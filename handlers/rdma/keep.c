@@ -8,6 +8,7 @@
 #include "keep.h"
 #include "key.h"
 #include "place.h"
+#include "rkey.h"
 
 #define BTH	 sizeof(struct sp_bth)
 #define PSN_MOST (1u << 22) /* of a message that is looked beyond */
@@ -29,7 +30,7 @@ static bool rdma_range_add(struct sp_ctx *c, struct rdma_qp *qp, uint32_t rkey, 
 		return false;
 	*r = (struct rdma_range){s->front, rdma_psn(s->front + psns), rkey, len, va, false};
 	r->direct = qp->access & SP_RDMA_REMOTE_WRITE && len <= SP_RDMA_MSG && len &&
-		    rdma_key_find(c, qp->pd, rkey, va, len, SP_RDMA_REMOTE_WRITE);
+		    rdma_rkey_find(c, qp, rkey, va, len, SP_RDMA_REMOTE_WRITE);
 	for (unsigned i = 0; r->direct && i < s->ranges; i++)
 		r->direct = !rdma_range_overlaps(r, &s->range[i]);
 	s->ranges++;
@@ -114,7 +115,7 @@ static bool rdma_keep_place(struct sp_ctx *c, struct rdma_qp *qp, const struct s
 	at = (uint64_t)rdma_psn(p->psn - r->first) * qp->mtu;
 	if (q->form->flags & RDMA_LAST ? at + q->len != r->len : at + q->len >= r->len)
 		return false;
-	m = rdma_key_find(c, qp->pd, r->rkey, r->va + at, q->len, SP_RDMA_REMOTE_WRITE);
+	m = rdma_rkey_find(c, qp, r->rkey, r->va + at, q->len, SP_RDMA_REMOTE_WRITE);
 	if (m && rdma_mr_fetched(m, r->va + at, q->len)) /* the agent is told of changes in order */
 		return false;
 	return !rdma_write_place(c, qp, r->rkey, r->va + at, q->payload, q->len);

@@ -2,11 +2,9 @@
 /* rdma, keys: what a key stands for. */
 #include "key.h"
 
-#define RDMA_REMOTE (SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_READ | SP_RDMA_REMOTE_ATOMIC)
-
-static struct rdma_mr *rdma_key_of(const struct rdma *s, uint32_t pd, uint32_t key)
+struct rdma_mr *rdma_key_of(const struct rdma *s, uint32_t pd, uint32_t key)
 {
-	struct rdma_mr *m = &s->mr[key & s->key_mask];
+	struct rdma_mr *m = rdma_key_slot(s, key);
 
 	/* Key 0 is none: a slot's key is 0 while it holds no region. */
 	if (!key || __atomic_load_n(&m->key, __ATOMIC_ACQUIRE) != key || m->pd != pd)
@@ -18,12 +16,10 @@ struct rdma_mr *rdma_key_find(struct sp_ctx *c, uint32_t pd, uint32_t key, uint6
 {
 	struct rdma_mr *m = rdma_key_of(rdma_of(c), pd, key);
 
-	if (!m || (m->access & access) != access)
+	/* A window has no lkey. */
+	if (!m || (m->access & access) != access || __atomic_load_n(&m->window, __ATOMIC_ACQUIRE))
 		return NULL;
-	if (access & RDMA_REMOTE && __atomic_load_n(&m->invalidated, __ATOMIC_ACQUIRE))
-		return NULL;
-	/* va below the region's becomes a large offset. */
-	return va - m->va <= m->len && len <= m->len - (va - m->va) ? m : NULL;
+	return rdma_mr_holds(m, va, len) ? m : NULL;
 }
 
 int rdma_mr_pieces(const struct rdma_mr *m, uint64_t va, uint64_t len, struct sp_piece *out, unsigned room)
@@ -78,14 +74,4 @@ int rdma_key_pieces(struct sp_ctx *c, uint32_t pd, uint32_t key, uint64_t va, ui
 		return 0;
 	m = len <= SP_RDMA_MSG ? rdma_key_find(c, pd, key, va, len, access) : NULL;
 	return m ? rdma_mr_pieces(m, va, len, out, room) : -EACCES;
-}
-
-int rdma_key_invalidate(struct sp_ctx *c, uint32_t pd, uint32_t key)
-{
-	struct rdma_mr *m = rdma_key_of(rdma_of(c), pd, key);
-
-	if (!m || !(m->access & RDMA_REMOTE) || __atomic_load_n(&m->invalidated, __ATOMIC_ACQUIRE))
-		return -EACCES;
-	__atomic_store_n(&m->invalidated, true, __ATOMIC_RELEASE);
-	return 0;
 }

@@ -4,6 +4,7 @@
 #include "fetch.h"
 #include "key.h"
 #include "place.h"
+#include "rkey.h"
 
 #define RETH  sizeof(struct sp_reth)
 #define IMMDT sizeof(struct sp_immdt) /* or IETH */
@@ -75,7 +76,7 @@ static enum rdma_outcome rdma_take_send(struct sp_ctx *c, struct rdma_qp *qp, co
 	int rc, entry;
 
 	if (r->form->flags & RDMA_LAST && !rdma_fetch_ordered(c, qp))
-		return RDMA_NO_ENTRY;
+		return RDMA_BUSY;
 	entry = rdma_receive_take(c, qp);
 	if (entry <= 0)
 		return entry ? RDMA_LOCAL : RDMA_NO_ENTRY;
@@ -88,7 +89,7 @@ static enum rdma_outcome rdma_take_send(struct sp_ctx *c, struct rdma_qp *qp, co
 	if (r->form->flags & RDMA_INV) {
 		e.flags = SP_RDMA_WC_INV;
 		e.imm = sp_load_be32(r->payload - IMMDT);
-		if (rdma_key_invalidate(c, qp->pd, e.imm))
+		if (rdma_rkey_invalidate(c, qp, e.imm))
 			return RDMA_ACCESS;
 	} else if (r->form->flags & RDMA_IMM) {
 		e.flags = SP_RDMA_WC_IMM;
@@ -112,7 +113,7 @@ static enum rdma_outcome rdma_begin_write(struct sp_ctx *c, struct rdma_qp *qp, 
 	if (!(qp->access & SP_RDMA_REMOTE_WRITE) || in->total > SP_RDMA_MSG)
 		return RDMA_INVALID;
 	/* Nothing to write needs no key. */
-	if (in->total && !rdma_key_find(c, qp->pd, in->rkey, in->va, in->total, SP_RDMA_REMOTE_WRITE))
+	if (in->total && !rdma_rkey_find(c, qp, in->rkey, in->va, in->total, SP_RDMA_REMOTE_WRITE))
 		return RDMA_ACCESS;
 	return RDMA_TAKEN;
 }
@@ -138,14 +139,14 @@ static enum rdma_outcome rdma_take_write(struct sp_ctx *c, struct rdma_qp *qp, c
 		if (entry <= 0)
 			return entry ? RDMA_LOCAL : RDMA_NO_ENTRY;
 		if (qp->fetch.put.id) /* what comes now might not be asked before the completion */
-			return RDMA_NO_ENTRY;
+			return RDMA_BUSY;
 	}
-	rc = r->placed ? (rdma_key_find(c, qp->pd, in->rkey, in->va, r->len, SP_RDMA_REMOTE_WRITE) ? 0 : -EACCES)
+	rc = r->placed ? (rdma_rkey_find(c, qp, in->rkey, in->va, r->len, SP_RDMA_REMOTE_WRITE) ? 0 : -EACCES)
 		       : rdma_write_place(c, qp, in->rkey, in->va, r->payload, r->len);
 	if (rc)
-		return rc == -EAGAIN ? RDMA_NO_ENTRY : RDMA_ACCESS;
+		return rc == -EAGAIN ? RDMA_BUSY : RDMA_ACCESS;
 	if (r->form->flags & RDMA_IMM && !rdma_fetch_ordered(c, qp))
-		return RDMA_NO_ENTRY; /* it comes again, and is placed again */
+		return RDMA_BUSY; /* it comes again, and is placed again */
 	in->message = RDMA_MESSAGE_WRITE;
 	in->va += r->len;
 	in->left -= r->len;

@@ -17,6 +17,7 @@ extern const struct rdma_form rdma_forms[32];
 enum rdma_outcome {
 	RDMA_TAKEN,
 	RDMA_NO_ENTRY, /* nothing has happened */
+	RDMA_BUSY,     /* an agent is, with what came before; nothing has happened that may not happen again */
 	RDMA_INVALID,  /* opcode, length or rights of the QP */
 	RDMA_LONG,     /* longer than the receive entry */
 	RDMA_ACCESS,   /* the peer's key, rights or range */

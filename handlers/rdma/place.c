@@ -5,6 +5,7 @@
 #include "cq.h"
 #include "fetch.h"
 #include "key.h"
+#include "rkey.h"
 #include "rq.h"
 #include "second.h"
 
@@ -104,8 +105,8 @@ int rdma_write_place(struct sp_ctx *c, struct rdma_qp *qp, uint32_t rkey, uint64
 
 	if (!len)
 		return 0;
-	m = rdma_key_find(c, qp->pd, rkey, va, len, SP_RDMA_REMOTE_WRITE);
+	m = rdma_rkey_find(c, qp, rkey, va, len, SP_RDMA_REMOTE_WRITE);
 	if (m && rdma_mr_fetched(m, va, len))
-		return rdma_fetch_put(c, qp, rkey, va, from, len);
+		return rdma_fetch_put(c, qp, rdma_mr_key(m), va, from, len);
 	return m ? rdma_place(c, m, va, from, len) : -EACCES;
 }

@@ -337,6 +337,8 @@ static int rdma_control(struct sp_ctx *c, struct sp_control *x)
 		[SP_RDMA_PD_DESTROY] = rdma_pd_destroy,
 		[SP_RDMA_MR_REG] = rdma_mr_register,
 		[SP_RDMA_MR_DEREG] = rdma_mr_deregister,
+		[SP_RDMA_MW_ALLOC] = rdma_mw_allocate,
+		[SP_RDMA_MW_DEALLOC] = rdma_mw_deallocate,
 		[SP_RDMA_CQ_CREATE] = rdma_cq_create,
 		[SP_RDMA_CQ_DESTROY] = rdma_cq_destroy,
 		[SP_RDMA_SRQ_CREATE] = rdma_srq_create,

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, protection domains and memory regions. */
 #include "region.h"
+#include "key.h"
+#include "rkey.h"
 
-#define RDMA_RIGHTS (SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_READ | SP_RDMA_REMOTE_ATOMIC)
+#define RDMA_RIGHTS                                                                                                    \
+	(SP_RDMA_LOCAL_WRITE | SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_READ | SP_RDMA_REMOTE_ATOMIC | SP_RDMA_MW_BIND)
 
 enum rdma_mr_state { RDMA_MR_FREE, RDMA_MR_LIVE, RDMA_MR_ENDING };
 
@@ -74,8 +77,9 @@ static void rdma_mr_give_back(struct sp_ctx *c, struct rdma *s, struct rdma_mr *
 		if (m->segment[i].mem)
 			sp_mem_put(c, m->segment[i].mem);
 	m->segments = 0;
-	if (m->segment != m->own)
+	if (!m->window && m->segment != m->own)
 		s->block_free[s->blocks_free++] = (uint32_t)(m->segment - s->block) / SP_RDMA_SEGMENTS;
+	__atomic_store_n(&m->window, 0, __ATOMIC_RELEASE);
 	m->state = RDMA_MR_FREE;
 }
 
@@ -112,7 +116,7 @@ static uint32_t rdma_mr_new_key(struct sp_ctx *c, const struct rdma *s, const st
 	uint32_t key;
 
 	do
-		key = ((uint32_t)sp_random(c) & ~s->key_mask) | (uint32_t)(m - s->mr);
+		key = ((uint32_t)sp_random(c) & ~(s->key_mask << 8)) | (uint32_t)(m - s->mr) << 8;
 	while (!key || key == m->ended); /* the slot's latest key is not drawn at once again */
 	return key;
 }
@@ -159,6 +163,7 @@ int rdma_mr_register(struct sp_ctx *c, struct sp_control *x)
 	m->pd = r.pd;
 	m->access = (uint8_t)r.access;
 	m->invalidated = m->fetched = false;
+	m->windows = 0;
 	rc = rdma_mr_segments(c, m, from, r.segments);
 	if (rc) {
 		rdma_mr_give_back(c, s, m);
@@ -173,23 +178,92 @@ int rdma_mr_register(struct sp_ctx *c, struct sp_control *x)
 	return 0;
 }
 
-int rdma_mr_deregister(struct sp_ctx *c, struct sp_control *x)
+/* Its key has gone; -EAGAIN while somebody may still be using it. */
+static int rdma_mr_end(struct sp_ctx *c, struct rdma_mr *m)
 {
-	struct rdma *s = rdma_of(c);
-	const uint32_t key = rdma_id_of(x);
-	struct rdma_mr *m = &s->mr[key & s->key_mask];
-
-	if (!key || (m->state != RDMA_MR_LIVE && m->state != RDMA_MR_ENDING) ||
-	    (m->state == RDMA_MR_LIVE ? m->key : m->ended) != key)
-		return -ENOENT;
 	if (m->state == RDMA_MR_LIVE) {
-		m->ended = key;
-		__atomic_store_n(&m->key, 0, __ATOMIC_RELEASE);
 		m->grace = sp_grace_begin(c);
 		m->state = RDMA_MR_ENDING;
 	}
 	if (!sp_grace_over(c, m->grace) || __atomic_load_n(&m->uses, __ATOMIC_ACQUIRE))
 		return -EAGAIN;
+	return 0;
+}
+
+int rdma_mr_deregister(struct sp_ctx *c, struct sp_control *x)
+{
+	struct rdma *s = rdma_of(c);
+	const uint32_t key = rdma_id_of(x);
+	struct rdma_mr *m = rdma_key_slot(s, key);
+	int rc;
+
+	if (!key || m->window || (m->state != RDMA_MR_LIVE && m->state != RDMA_MR_ENDING) ||
+	    (m->state == RDMA_MR_LIVE ? m->key : m->ended) != key)
+		return -ENOENT;
+	if (m->state == RDMA_MR_LIVE) {
+		if (__atomic_load_n(&m->windows, __ATOMIC_ACQUIRE))
+			return -EBUSY;
+		m->ended = key;
+		__atomic_store_n(&m->key, 0, __ATOMIC_RELEASE);
+	}
+	rc = rdma_mr_end(c, m);
+	if (rc)
+		return rc;
+	if (__atomic_load_n(&m->windows, __ATOMIC_ACQUIRE)) { /* bound while the key was going */
+		m->state = RDMA_MR_LIVE;
+		__atomic_store_n(&m->key, key, __ATOMIC_RELEASE);
+		return -EBUSY;
+	}
+	rdma_mr_give_back(c, s, m);
+	rdma_pd_put(c, m->pd);
+	return 0;
+}
+
+/* ---- memory windows ---- */
+int rdma_mw_allocate(struct sp_ctx *c, struct sp_control *x)
+{
+	const struct sp_rdma_mw_alloc *in = rdma_in(x, sizeof(*in));
+	struct rdma *s = rdma_of(c);
+	struct sp_rdma_mw_alloc r;
+	struct sp_rdma_keys keys = {0, 0};
+	struct rdma_mr *m;
+
+	if (!in || !rdma_out(x, sizeof(keys)))
+		return -EINVAL;
+	memcpy(&r, in, sizeof(r));
+	if (r.type != SP_RDMA_MW_1 && r.type != SP_RDMA_MW_2)
+		return -EINVAL;
+	m = rdma_mr_free_slot(c, s);
+	if (!m)
+		return -ENOSPC;
+	if (!rdma_pd_get(c, r.pd))
+		return -ENOENT;
+	keys.rkey = rdma_mr_new_key(c, s, m);
+	m->pd = r.pd;
+	m->ended = keys.rkey;
+	m->region = NULL;
+	m->busy = false;
+	m->state = RDMA_MR_LIVE;
+	__atomic_store_n(&m->window, (uint8_t)r.type, __ATOMIC_RELEASE);
+	memcpy(x->out, &keys, sizeof(keys));
+	x->out_len = sizeof(keys);
+	return 0;
+}
+
+int rdma_mw_deallocate(struct sp_ctx *c, struct sp_control *x)
+{
+	struct rdma *s = rdma_of(c);
+	const uint32_t key = rdma_id_of(x);
+	struct rdma_mr *m = rdma_key_slot(s, key);
+	int rc;
+
+	if (!key || !m->window || m->state == RDMA_MR_FREE || m->ended != key)
+		return -ENOENT;
+	if (m->state == RDMA_MR_LIVE && rdma_window_close(m))
+		return -EAGAIN;
+	rc = rdma_mr_end(c, m);
+	if (rc)
+		return rc;
 	rdma_mr_give_back(c, s, m);
 	rdma_pd_put(c, m->pd);
 	return 0;

@@ -12,6 +12,8 @@ bool rdma_pd_get(struct sp_ctx *, uint32_t id);
 void rdma_pd_put(struct sp_ctx *, uint32_t id);
 int rdma_mr_register(struct sp_ctx *, struct sp_control *);
 int rdma_mr_deregister(struct sp_ctx *, struct sp_control *);
+int rdma_mw_allocate(struct sp_ctx *, struct sp_control *);
+int rdma_mw_deallocate(struct sp_ctx *, struct sp_control *);
 int rdma_regions_attach(struct sp_ctx *);
 void rdma_regions_detach(struct sp_ctx *);
 

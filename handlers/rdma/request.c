@@ -7,6 +7,7 @@
 #include "packet.h"
 #include "qp.h"
 #include "rate.h"
+#include "rkey.h"
 #include "second.h"
 #include "selective.h"
 
@@ -27,6 +28,8 @@ static uint8_t rdma_wc_op(uint8_t op)
 		return SP_RDMA_WC_FETCH_ADD;
 	case SP_RDMA_WR_LOCAL_INV:
 		return SP_RDMA_WC_LOCAL_INV;
+	case SP_RDMA_WR_BIND_MW:
+		return SP_RDMA_WC_BIND_MW;
 	default:
 		return SP_RDMA_WC_SEND;
 	}
@@ -159,12 +162,18 @@ static uint64_t rdma_outstanding(const struct rdma_sq *q, const struct rdma_op *
 	return at - una + 1;
 }
 
-static void rdma_invalidate(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_op *op)
+/* What takes no packets: a key ends, or a window gets one. */
+static void rdma_change_key(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_op *op)
 {
 	struct rdma_sq *q = &qp->sq;
 
-	if (rdma_key_invalidate(c, qp->pd, op->imm)) {
+	const struct rdma_binding b = {op->rkey, op->imm, op->remote, op->compare_add, op->swap};
+
+	if (op->op == SP_RDMA_WR_BIND_MW)
+		op->status = rdma_window_bind(c, qp, &b) ? SP_RDMA_OK : SP_RDMA_MW_BIND_ERR;
+	else if (rdma_rkey_invalidate(c, qp, op->imm))
 		op->status = SP_RDMA_LOC_PROT_ERR;
+	if (op->status) {
 		q->failed = true;
 		return;
 	}
@@ -214,11 +223,11 @@ static struct rdma_op *rdma_next(struct sp_ctx *c, struct rdma_qp *qp)
 			return NULL;
 		if (!op->begun && op->flags & SP_RDMA_FENCE && q->reads)
 			return NULL;
-		if (op->op != SP_RDMA_WR_LOCAL_INV)
+		if (!rdma_op_local(op))
 			break;
 		if (q->wait != op)
 			return NULL;
-		rdma_invalidate(c, qp, op);
+		rdma_change_key(c, qp, op);
 	}
 	if (qp->type != SP_RDMA_RC)
 		return op;

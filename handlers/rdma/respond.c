@@ -7,6 +7,7 @@
 #include "message.h"
 #include "place.h"
 #include "qp.h"
+#include "rkey.h"
 
 /* ---- RC ---- */
 static void rdma_due(struct rdma_responder *in, uint8_t syndrome, uint32_t psn)
@@ -39,7 +40,16 @@ static uint32_t rdma_refuse_message(struct sp_ctx *c, struct rdma_qp *qp, enum r
 {
 	const bool told = qp->in.receive.taken; /* a completion tells, no event needs to */
 
-	if (why == RDMA_NO_ENTRY) {
+	if (why == RDMA_BUSY && !qp->selective) {
+		/* As if it were lost: the NAK goes out when the agent is done (rdma_answer_issue()). No RNR NAK: who
+		 * only writes, or knows that there are entries, may have asked for no attempts. */
+		qp->in.nak_sent = true;
+		if (!qp->in.ack_due || qp->in.syndrome != RDMA_NAK_PSN)
+			qp->in.ahead = qp->in.psn;
+		rdma_due(&qp->in, RDMA_NAK_PSN, qp->in.psn);
+		return SP_DROP(RDMA_NAKED);
+	}
+	if (why == RDMA_NO_ENTRY || why == RDMA_BUSY) {
 		qp->in.nak_sent = true;
 		rdma_due(&qp->in, (uint8_t)(RDMA_RNR | (qp->attr.min_rnr_timer & 0x1F)), qp->in.psn);
 		return SP_DROP(RDMA_NAKED);
@@ -115,7 +125,7 @@ static uint32_t rdma_take_read(struct sp_ctx *c, struct rdma_qp *qp, const struc
 
 	if (q->len || !r || len > SP_RDMA_MSG || !(qp->access & SP_RDMA_REMOTE_READ))
 		return rdma_refuse_request(qp);
-	if (len && !rdma_key_find(c, qp->pd, rkey, va, len, SP_RDMA_REMOTE_READ))
+	if (len && !rdma_rkey_find(c, qp, rkey, va, len, SP_RDMA_REMOTE_READ))
 		return rdma_refuse_access(qp);
 	r->va = va;
 	r->rkey = rkey;
@@ -145,14 +155,14 @@ static uint32_t rdma_take_atomic(struct sp_ctx *c, struct rdma_qp *qp, const str
 
 	if (q->len || !r || va % 8 || !(qp->access & SP_RDMA_REMOTE_ATOMIC))
 		return rdma_refuse_request(qp);
-	m = rdma_key_find(c, qp->pd, sp_load_be32(a->rkey), va, 8, SP_RDMA_REMOTE_ATOMIC);
+	m = rdma_rkey_find(c, qp, sp_load_be32(a->rkey), va, 8, SP_RDMA_REMOTE_ATOMIC);
 	if (!m)
 		return rdma_refuse_access(qp);
 	r->fetched = 0;
 	if (rdma_mr_fetched(m, va, 8)) {
 		r->fetched = p->opcode == SP_RC_FETCH_ADD ? SP_RDMA_FETCH_ADD : SP_RDMA_FETCH_CAS;
 		r->va = va;
-		r->rkey = sp_load_be32(a->rkey);
+		r->rkey = rdma_mr_key(m);
 		r->value = value;
 		r->compare = sp_load_be64(a->compare);
 		return rdma_accept_atomic(c, qp, r);
@@ -386,6 +396,7 @@ uint32_t rdma_respond_uc(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet 
 	case RDMA_TAKEN:
 		return SP_DONE;
 	case RDMA_NO_ENTRY:
+	case RDMA_BUSY:
 		return rdma_skip(qp, RDMA_NO_RECEIVE);
 	case RDMA_INVALID:
 	case RDMA_LONG:

@@ -33,6 +33,8 @@ int rdma_selective_attach(struct sp_ctx *c)
 	uint32_t w;
 
 	all->slots = (uint32_t)sp_param_uint(c, "selective-qps");
+	if (all->slots > rdma_of(c)->qps)
+		all->slots = rdma_of(c)->qps;
 	all->each = (uint32_t)sp_param_uint(c, "selective-buffers");
 	for (all->window = 64; all->window < sp_param_uint(c, "send-window"); all->window *= 2)
 		;

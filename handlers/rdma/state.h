@@ -126,10 +126,17 @@ struct rdma_mr {
 	bool invalidated; /* atomic: the rkey is no longer valid; the lkey still is */
 	bool fetched;	  /* an agent serves some of it */
 	uint8_t state;	  /* home worker: enum rdma_mr_state */
+	uint8_t window;	  /* atomic: 0: a region; enum sp_rdma_mw_type: a window (window.h) */
+	bool busy;	  /* window: atomic: a worker is changing it */
 	uint64_t va, len;
-	struct rdma_segment *segment; /* in order of `at` */
+	union {
+		struct rdma_segment *segment; /* in order of `at` */
+		struct rdma_mr *region;	      /* window: which it is bound to; NULL: none */
+	};
 	uint64_t grace;
-	uint32_t ended; /* the key, while it ends */
+	uint32_t ended;	  /* the key, while it ends; window: as it was allocated */
+	uint32_t windows; /* atomic: how many are bound to this region */
+	uint32_t binder;  /* window: number of the QP that alone may use it; 0: all of the PD */
 	struct rdma_segment own[RDMA_INLINE_SEGMENTS];
 } __attribute__((aligned(64)));
 static_assert(sizeof(struct rdma_mr) == 128, "two lines");
@@ -348,7 +355,7 @@ struct rdma_selectives {
 struct rdma {
 	/* fixed by attach() */
 	uint32_t qps, cqs, srqs, mrs, pds, ahs, blocks;
-	uint32_t key_mask; /* low bits of a key: the region's slot */
+	uint32_t key_mask; /* bits 8 and up of a key: the slot of its region or window */
 	uint32_t first_qp;
 	bool ecn; /* answer marks, and send packets as ECN-capable */
 	bool cc;  /* a CNP slows a QP down */

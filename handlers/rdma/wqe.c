@@ -16,6 +16,8 @@ int rdma_request_attach(struct sp_ctx *c)
 	struct rdma_requester *r = &rdma_of(c)->out;
 
 	r->ops = (uint32_t)sp_param_uint(c, "requests");
+	if (r->ops / RDMA_OPS > rdma_of(c)->qps) /* no QP has more */
+		r->ops = rdma_of(c)->qps * RDMA_OPS;
 	r->window = (uint32_t)sp_param_uint(c, "send-window");
 	r->full = sp_param_uint(c, "cc-rate") / 8;
 	r->pool = sp_alloc(c, sizeof(*r->pool) * c->workers);
@@ -177,6 +179,8 @@ static bool rdma_op_allowed(const struct rdma_qp *qp, uint8_t op)
 	case SP_RDMA_WR_FETCH_ADD:
 		return qp->type == SP_RDMA_RC && qp->attr.max_rd_atomic;
 	case SP_RDMA_WR_LOCAL_INV:
+	case SP_RDMA_WR_BIND_MW:
+		return qp->type != SP_RDMA_UD;
 	case SP_RDMA_WR_SEND_INV:
 		return qp->type == SP_RDMA_RC;
 	default:
@@ -232,7 +236,7 @@ static uint32_t rdma_wqe_copy(const uint8_t *from, uint32_t room, uint32_t bytes
 	op->qkey = w.qkey;
 	op->op = w.op;
 	op->flags = w.flags;
-	if (w.op == SP_RDMA_WR_LOCAL_INV) {
+	if (rdma_op_local(op)) {
 		*len = 0;
 		op->flags &= (uint8_t)~SP_RDMA_INLINED;
 		return 0;
@@ -298,7 +302,7 @@ struct rdma_op *rdma_wqe_fetch(struct sp_ctx *c, struct rdma_qp *qp)
 	op->len = op->status ? 0 : (uint32_t)len;
 	op->seq = q->at;
 	op->packet = q->packet;
-	op->packets = op->op == SP_RDMA_WR_LOCAL_INV ? 0 : qp->type == SP_RDMA_UD ? 1 : rdma_packets(op->len, qp->mtu);
+	op->packets = rdma_op_local(op) ? 0 : qp->type == SP_RDMA_UD ? 1 : rdma_packets(op->len, qp->mtu);
 	q->packet += rdma_op_reads(op) ? 1 : op->packets;
 	*(q->last ? &q->last->next : &q->first) = op;
 	q->last = op;

@@ -19,12 +19,12 @@ struct rdma_op {
 	uint64_t packet; /* number of its first request packet */
 	uint64_t mark;	 /* ports may have frames of it up to this one; 0: none */
 	uint64_t remote, compare_add, swap;
-	uint32_t packets; /* PSNs that it takes; LOCAL_INV: none */
+	uint32_t packets; /* PSNs that it takes; none: rdma_op_local() */
 	uint32_t len;	  /* bytes of its memory */
 	uint32_t rkey, imm, ah, remote_qp, qkey;
 	uint8_t op, flags, sges;
 	uint8_t status;		   /* enum sp_rdma_status: how it ends; SP_RDMA_OK until it has failed */
-	bool begun;		   /* something of it was sent; LOCAL_INV: it is done */
+	bool begun;		   /* something of it was sent; rdma_op_local(): it is done */
 	bool counted;		   /* in the QP's reads */
 	struct sp_qp_work *second; /* NULL: the application's */
 	struct rdma_mr *held[SP_RDMA_SGES];
@@ -37,6 +37,11 @@ struct rdma_op {
 static inline bool rdma_op_reads(const struct rdma_op *op)
 {
 	return op->op >= SP_RDMA_WR_READ && op->op <= SP_RDMA_WR_FETCH_ADD;
+}
+/* It takes no packets: the QP does it between those before and those after it. */
+static inline bool rdma_op_local(const struct rdma_op *op)
+{
+	return op->op == SP_RDMA_WR_LOCAL_INV || op->op == SP_RDMA_WR_BIND_MW;
 }
 static inline uint64_t rdma_op_end(const struct rdma_op *op)
 {

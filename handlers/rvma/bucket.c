@@ -352,25 +352,37 @@ int rv_bucket_release(struct sp_ctx *c, struct rv_window *w, uint64_t epoch)
 	return rc;
 }
 
-void rv_bucket_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t epoch)
+/* Takes back what has come into a buffer. The counts may be from the area, and say anything. */
+static void rv_uncount(struct rv_window *w, struct sp_rvma_count n)
+{
+	w->bytes -= n.bytes < w->bytes ? n.bytes : w->bytes;
+	w->puts -= n.ops < w->puts ? n.ops : w->puts;
+}
+
+void rv_bucket_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t keep)
 {
 	struct rv *s = rv_of(c);
-	struct rv_buffer *b = rv_bucket_held(s, w, epoch);
-	uint32_t next = b->next;
+	struct rv_buffer *b = keep ? rv_bucket_held(s, w, keep - 1) : NULL;
+	uint32_t next = b ? b->next : w->held.first;
 
-	b->next = RV_NONE;
-	w->held.last = rv_index(s, b);
-	w->held.count -= (uint32_t)(w->epoch - epoch - 1);
-	for (uint64_t later = epoch + 1; later < w->epoch; later++) {
+	if (b)
+		b->next = RV_NONE;
+	else
+		w->held.first = RV_NONE;
+	w->held.last = b ? rv_index(s, b) : RV_NONE;
+	w->held.count -= (uint32_t)(w->epoch - keep);
+	for (uint64_t later = keep; later < w->epoch; later++) {
 		struct rv_buffer *x = &s->buffer[next];
 
 		next = x->next;
+		rv_uncount(w, (struct sp_rvma_count){x->bytes, x->ops});
 		rv_forget(c, x, w, later);
 	}
-	w->epoch = w->notified = epoch + 1;
+	w->epoch = w->notified = keep;
 	if (w->posted.count) {
 		struct rv_buffer *head = &s->buffer[w->posted.first];
 
+		rv_uncount(w, rv_bucket_count(c, w, head, 0, 0));
 		rv_counter_zero(c, w);
 		head->tail = 0;
 		head->flags = 0;

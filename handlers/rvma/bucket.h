@@ -26,8 +26,8 @@ struct sp_rvma_count rv_bucket_count(struct sp_ctx *c, struct rv_window *w, stru
 				     uint64_t ops);
 /* Releases epochs up to this one. -EAGAIN: a get reads one of them; -EINPROGRESS: call again. */
 int rv_bucket_release(struct sp_ctx *c, struct rv_window *w, uint64_t epoch);
-/* Rewinds to this epoch. Only gets may be open. */
-void rv_bucket_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t epoch);
+/* Rewinds: the first `keep` epochs stay. The last of them is held; 0: none was ever released. Only gets may be open. */
+void rv_bucket_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t keep);
 /* Gives back a slice of all buffers. False: call again. */
 bool rv_bucket_empty(struct sp_ctx *c, struct rv_window *w);
 void rv_bucket_read_end(struct sp_ctx *c, struct rv_buffer *b);

@@ -137,6 +137,11 @@ void rv_put_end(struct sp_ctx *c, struct rv_transfer *t, enum sp_rvma_status why
 	RV_PUBLISH(c, s, w, bytes, w->bytes);
 	if (why != SP_RVMA_DELIVERED) {
 		b->flags |= SP_RVMA_LOST;
+		if (why == SP_RVMA_GIVEN_UP) {
+			uint64_t before;
+
+			sp_dma_add64(c, s->area, rv_lost(s, w), 1, &before);
+		}
 	} else {
 		const struct sp_rvma_count n = rv_bucket_count(c, w, b, 0, 1);
 

@@ -37,8 +37,10 @@ static void rv_session_clear(struct sp_ctx *c, struct rv_session *x, enum sp_rvm
 	}
 	sp_timer_cancel(c, &x->timer);
 	sp_timer_cancel(c, &x->ack_timer);
-	if (x->end)
+	if (x->end) {
 		memset(x->block, 0, s->blocks * sizeof(*x->block));
+		sp_dma_store64(c, s->area, s->layout.gone, ++s->peers_gone);
+	}
 	x->names = x->candidate = (struct rv_names){.token = 0};
 	x->receiver = (struct sp_rel_receiver){.poll = 0};
 	x->base = x->end = x->ordered = 0;

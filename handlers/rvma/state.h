@@ -90,7 +90,7 @@ struct rv_queue {
 	uint32_t first, last, count;
 };
 
-/* Three cache lines. A mailbox takes some 310 bytes: these, its line of the status area, its count there, and 26 to 52
+/* Three cache lines. A mailbox takes some 320 bytes: these, its line of the status area, its count there, and 26 to 52
  * bytes of the table. */
 struct rv_window {
 	/* needed by every put */
@@ -258,6 +258,7 @@ struct rv {
 	uint32_t session_free, naming; /* list, by `chain`; latest number given to rv_session.named */
 	sp_time nack_at;
 	uint64_t refused[64]; /* by enum sp_rvma_status */
+	uint64_t peers_gone;  /* that had sent something; as in the area */
 
 	/* operations */
 	struct rv_op *op;		  /* [2 * ops]: the host's, then answers to gets */
@@ -307,6 +308,12 @@ static inline sp_time rv_time_of(const struct rv *s, uint64_t packets)
 		(unsigned __int128)s->timeout * (2 + packets / SP_RVMA_BLOCK / RV_BLOCKS_A_TIMEOUT);
 
 	return all < SP_NEVER / 2 ? (sp_time)all : SP_NEVER / 2;
+}
+
+/* Where the area has the number of puts into the window that were given up. */
+static inline uint64_t rv_lost(const struct rv *s, const struct rv_window *w)
+{
+	return s->layout.lost + rv_line(s, w) * sizeof(uint64_t);
 }
 
 /* Stores a field of the window's line in the status area. */

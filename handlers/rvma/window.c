@@ -98,6 +98,7 @@ static int rv_window_open(struct sp_ctx *c, const struct sp_command *command, st
 	result->arg[0] = SP_RVMA_WINDOW(at, w->generation);
 	rv_window_publish(c, w);
 	RV_PUBLISH(c, s, w, refused, 0);
+	sp_dma_store64(c, s->area, rv_lost(s, w), 0);
 	RV_PUBLISH(c, s, w, id, result->arg[0]);
 	return 0;
 }
@@ -185,10 +186,26 @@ static int rv_window_epoch(struct rv *s, const struct rv_window *w, uint64_t epo
 	return 0;
 }
 
+/* Before the first epoch. Buffers of a window that forgets are gone as soon as they have left the head. */
+static int rv_window_begin(const struct rv_window *w, struct sp_event *result)
+{
+	if (w->flags & SP_RVMA_REGION || w->first_held || (w->flags & SP_RVMA_FORGET && w->epoch))
+		return -ENODATA;
+	memset(result->arg, 0, sizeof(result->arg));
+	result->arg[3] = w->mailbox;
+	result->arg[4] = SP_RVMA_BEGIN;
+	return 0;
+}
+
 static int rv_window_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t epoch, struct sp_event *result)
 {
-	const int rc = rv_window_epoch(rv_of(c), w, epoch, result);
+	const uint64_t keep = epoch + 1; /* epochs that stay completed */
+	int rc;
 
+	if (epoch == SP_RVMA_BEGIN)
+		rc = rv_window_begin(w, result);
+	else
+		rc = rv_window_epoch(rv_of(c), w, epoch, result);
 	if (rc)
 		return rc;
 	rv_window_end_puts(
@@ -197,8 +214,8 @@ static int rv_window_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t epoc
 	if (w->notified != w->epoch)
 		return -EINPROGRESS;
 	/* The latest epochs go first: if it stops half way, the window is rewound by less. */
-	rv_bucket_rewind(c, w, w->epoch - epoch <= RV_SLICE ? epoch : w->epoch - RV_SLICE);
-	return w->epoch == epoch + 1 ? 0 : -EINPROGRESS;
+	rv_bucket_rewind(c, w, w->epoch - keep < RV_SLICE ? keep : w->epoch - RV_SLICE + 1);
+	return w->epoch == keep ? 0 : -EINPROGRESS;
 }
 
 int rv_window_command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)

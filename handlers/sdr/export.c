@@ -199,6 +199,12 @@ static void sdr_publish_chunks_alone(struct sp_ctx *c, const struct sdr *s, stru
 	sdr_count_complete(c, s);
 }
 
+/* True: a message of this length has the chunk. */
+static bool sdr_has(const struct sdr *s, uint64_t length, uint64_t chunk)
+{
+	return !chunk || (chunk < s->max_chunks && chunk * s->chunk_bytes < length);
+}
+
 static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uint64_t *chunks)
 {
 	const struct sdr *s = c->state;
@@ -211,9 +217,9 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 	if (!slot)
 		return -ENOENT;
 
-	const uint64_t length = sdr_length(slot), all = sp_sdr_units(length, s->chunk_bytes);
+	const uint64_t length = sdr_length(slot);
 
-	if (from >= all || (all - from < 64 && wanted >> (all - from)))
+	if (!sdr_has(s, length, from) || (wanted && !sdr_has(s, length, from + 63 - (unsigned)__builtin_clzll(wanted))))
 		return -ERANGE;
 	wanted &= ~sdr_window(s, slot->chunk, from);
 	left = wanted & ~sdr_window(s, slot->reserved, from);

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define SP_CAPTURE_MAGIC 0x50414353u /* "SCAP" */
+#define SP_CAPTURE_MAGIC 0x32414353u /* "SCA2" */
 
 enum { SP_CAPTURE_DROPS = 1 /* dropped packets only */ };
 struct sp_capture_request {
@@ -33,6 +33,16 @@ enum {
 	SP_CAPTURE_NO_VERDICT = 0xFFFF, /* no handler was called */
 };
 
+/* What the processor's time-stamp counter said, in a NIC that runs in real time; elsewhere, and of what the NIC itself
+ * answers or forwards, 0. A frame from the NIC to itself has one slot, received, with the times of its sending for the
+ * first two. */
+enum sp_capture_step {
+	SP_CAPTURE_ROUND,   /* the worker's round began, in which it took the frame from the port, or built it */
+	SP_CAPTURE_IN_HAND, /* received: the port has given it; sent: it is built and queued */
+	SP_CAPTURE_PASSED,  /* received: data and events are in their place; sent: the port has it */
+	SP_CAPTURE_STEPS
+};
+
 /* A slot: this, then the frame's first bytes. */
 struct sp_capture_slot {
 	uint64_t time;		   /* ns since the epoch */
@@ -44,6 +54,7 @@ struct sp_capture_slot {
 	uint16_t verdict; /* of the handler: its kind, SP_DONE ...; or SP_CAPTURE_NO_VERDICT */
 	char context[40]; /* "": none */
 	char reason[40];  /* of a drop */
+	uint64_t tsc[SP_CAPTURE_STEPS];
 	uint8_t frame[];
 };
 
@@ -66,7 +77,7 @@ struct sp_capture_memory {
 	uint8_t pad[28];
 	char port[SP_CAPTURE_PORTS][64]; /* names; "": no such port */
 };
-static_assert(sizeof(struct sp_capture_slot) == 104 && sizeof(struct sp_capture_ring) == 128 &&
+static_assert(sizeof(struct sp_capture_slot) == 128 && sizeof(struct sp_capture_ring) == 128 &&
 		      sizeof(struct sp_capture_memory) == 64 + SP_CAPTURE_PORTS * 64,
 	      "shared");
 

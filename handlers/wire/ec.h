@@ -27,15 +27,25 @@ enum sp_ec_code_kind { SP_EC_CODE_MDS, SP_EC_CODE_XOR };
 
 #define SP_EC_CHUNKS_MAX 255u /* k + m; XOR: also m <= k */
 
+/* a / b. Many processors take three times as long to divide 64 bits as 32. */
+static inline uint64_t sp_quotient(uint64_t a, uint64_t b)
+{
+	return (a | b) >> 32 ? a / b : (uint32_t)a / (uint32_t)b;
+}
+
 static inline uint64_t sp_ec_units(uint64_t bytes, uint64_t unit)
 {
-	return bytes / unit + (bytes % unit != 0);
+	const uint64_t whole = sp_quotient(bytes, unit);
+
+	return whole + (whole * unit != bytes);
 }
 
 /* Chunks of parity for so many chunks of data. */
 static inline uint64_t sp_ec_parity_chunks(uint32_t k, uint32_t m, uint64_t chunks)
 {
-	return chunks / k * m + sp_ec_units(chunks % k * m, k);
+	const uint64_t whole = sp_quotient(chunks, k);
+
+	return whole * m + sp_ec_units((chunks - whole * k) * m, k);
 }
 
 /* Bytes of the parity message for so many bytes of data. The scratch memory of sender and receiver has as many. */

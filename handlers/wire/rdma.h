@@ -30,6 +30,7 @@ enum sp_rdma_access { /* as in verbs.h */
 		      SP_RDMA_REMOTE_WRITE = 2,
 		      SP_RDMA_REMOTE_READ = 4,
 		      SP_RDMA_REMOTE_ATOMIC = 8,
+		      SP_RDMA_MW_BIND = 16, /* of a region: windows may be bound to it */
 };
 
 /* ---- work requests ---- */
@@ -42,6 +43,7 @@ enum sp_rdma_wr_op { /* as in verbs.h */
 		     SP_RDMA_WR_CAS,
 		     SP_RDMA_WR_FETCH_ADD,
 		     SP_RDMA_WR_LOCAL_INV = 7,
+		     SP_RDMA_WR_BIND_MW = 8,
 		     SP_RDMA_WR_SEND_INV = 9,
 };
 enum { SP_RDMA_FENCE = 1, SP_RDMA_SIGNALED = 2, SP_RDMA_SOLICITED = 4, SP_RDMA_INLINED = 8 }; /* as in verbs.h */
@@ -51,7 +53,9 @@ struct sp_rdma_sge {
 	uint32_t len, lkey;
 };
 
-/* An entry of a send queue: this head, then SGEs (or inline bytes) up to the queue's stride. */
+/* An entry of a send queue: this head, then SGEs (or inline bytes) up to the queue's stride. BIND_MW: rkey: the
+ * window's next one; imm: lkey of the region; remote and compare_add: begin and length of the window, in the region's
+ * addresses; swap: its access rights. Length 0: bound to nothing (type 1). */
 struct sp_rdma_wqe {
 	uint32_t owner; /* 1: the NIC's to read. It stores 0 with release once it has copied the entry. */
 	uint8_t op, flags, sges, reserved;
@@ -106,6 +110,7 @@ enum sp_rdma_status { /* as in verbs.h */
 		      SP_RDMA_LOC_QP_OP_ERR,
 		      SP_RDMA_LOC_PROT_ERR = 4,
 		      SP_RDMA_FLUSHED = 5,
+		      SP_RDMA_MW_BIND_ERR = 6,
 		      SP_RDMA_BAD_RESP_ERR = 7,
 		      SP_RDMA_LOC_ACCESS_ERR = 8,
 		      SP_RDMA_REM_INV_REQ_ERR = 9,
@@ -121,6 +126,7 @@ enum sp_rdma_wc_op { /* as in verbs.h */
 		     SP_RDMA_WC_READ,
 		     SP_RDMA_WC_CAS,
 		     SP_RDMA_WC_FETCH_ADD,
+		     SP_RDMA_WC_BIND_MW = 5,
 		     SP_RDMA_WC_LOCAL_INV = 6,
 		     SP_RDMA_WC_RECV = 128,
 		     SP_RDMA_WC_RECV_WRITE_IMM = 129,
@@ -207,8 +213,9 @@ enum sp_rdma_control {
 	SP_RDMA_PD_CREATE,  /* nothing -> sp_rdma_id */
 	SP_RDMA_PD_DESTROY, /* sp_rdma_id -> nothing. All DESTROY: -ENOENT, -EBUSY while others use it */
 	SP_RDMA_MR_REG,	    /* sp_rdma_mr_reg and its segments -> sp_rdma_keys */
-	SP_RDMA_MR_DEREG,   /* sp_rdma_id: the lkey. -EAGAIN: workers or ports still use it; ask again */
-	SP_RDMA_CQ_CREATE,  /* sp_rdma_cq_create -> sp_rdma_id */
+	SP_RDMA_MR_DEREG,  /* sp_rdma_id: the lkey. -EBUSY: a window is bound to it. -EAGAIN: workers or ports still use
+			    * it; ask again */
+	SP_RDMA_CQ_CREATE, /* sp_rdma_cq_create -> sp_rdma_id */
 	SP_RDMA_CQ_DESTROY,
 	SP_RDMA_SRQ_CREATE, /* sp_rdma_srq_create -> sp_rdma_id */
 	SP_RDMA_SRQ_LIMIT,  /* sp_rdma_srq_limit */
@@ -216,6 +223,8 @@ enum sp_rdma_control {
 	SP_RDMA_AH_CREATE, /* sp_rdma_ah -> sp_rdma_id */
 	SP_RDMA_AH_DESTROY,
 	SP_RDMA_AGENT,	    /* sp_rdma_agent. -EBUSY: there is one */
+	SP_RDMA_MW_ALLOC,   /* sp_rdma_mw_alloc -> sp_rdma_keys; the rkey opens nothing before the window is bound */
+	SP_RDMA_MW_DEALLOC, /* sp_rdma_id: the rkey that ALLOC gave. -EAGAIN: workers still use it; ask again */
 	SP_RDMA_QP_CREATE,  /* sp_rdma_qp_create -> sp_rdma_qp */
 	SP_RDMA_QP_MODIFY,  /* on the QP's worker, as the rest: sp_rdma_qp_attr -> nothing. In RESET both own queues
 			     * begin  anew at entry 0; the application clears their entries, tail and rung after the
@@ -245,8 +254,15 @@ struct sp_rdma_mr_reg {
 	uint32_t pd, access, segments, reserved;
 	struct sp_rdma_segment segment[]; /* at least one, at most SP_RDMA_SEGMENTS */
 };
+/* Bits 8 and up of an rkey stay with its region or window; the rest, with BIND_MW, is the application's choice. */
 struct sp_rdma_keys {
 	uint32_t lkey, rkey;
+};
+/* Type 1: of its PD's QPs; each BIND_MW binds it anew. Type 2 (2B of verbs.h): of the QP that binds it, until its key
+ * is invalidated, by either end; then it may be bound again. */
+enum sp_rdma_mw_type { SP_RDMA_MW_1 = 1, SP_RDMA_MW_2 = 2 }; /* as in verbs.h */
+struct sp_rdma_mw_alloc {
+	uint32_t pd, type;
 };
 struct sp_rdma_cq_create {
 	uint64_t cookie, offset;	      /* of the head in region `mem` */

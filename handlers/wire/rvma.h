@@ -182,8 +182,8 @@ enum sp_rvma_command {
 	SP_RVMA_CMD_RELEASE, /* arg[0] window, [1] epoch: releases it and all before. -EAGAIN: a get reads one.
 				-EINPROGRESS: more are left, call again. -ENODATA */
 	SP_RVMA_CMD_REWIND, /* arg[0] window, [1] epoch: makes it the latest completed one again; result as EPOCH. Later
-			       epochs are discarded, and the head buffer is emptied. -ENODATA. -EINPROGRESS: more are
-			       left, call again */
+			       epochs are discarded, and the head buffer is emptied. SP_RVMA_BEGIN: none is completed
+			       then; address and length are 0. -ENODATA. -EINPROGRESS: more are left, call again */
 	SP_RVMA_CMD_PEER,   /* arg[0..1] address as in memory, [2] QP: result arg[0] = peer id. Sends no packet */
 	SP_RVMA_CMD_PUT, /* arg[0] memory | peer << 32, [1] offset, [2] length, [3] mailbox, [4] key, [5] offset in the
 			    mailbox's buffer or SP_RVMA_APPEND; cookie: operation. flags: see below. -EAGAIN: the slot
@@ -191,8 +191,9 @@ enum sp_rvma_command {
 	SP_RVMA_CMD_GET, /* arg[0] memory | peer << 32, [1] offset, [2] length, [3] mailbox, [4] key, [5] offset in
 			    the completed buffer; cookie: operation; flags: epochs back */
 };
-#define SP_RVMA_CMD_FENCE      0x10u /* flags of PUT */
-#define SP_RVMA_CMD_BACK_SHIFT 4     /* flags of GET: epochs back, shifted by this */
+#define SP_RVMA_BEGIN	       UINT64_MAX /* for REWIND: before the first epoch */
+#define SP_RVMA_CMD_FENCE      0x10u	  /* flags of PUT */
+#define SP_RVMA_CMD_BACK_SHIFT 4	  /* flags of GET: epochs back, shifted by this */
 
 /* An operation is one of `ops` slots: cookie = slot | number << 32, number from 1. When it has ended, the NIC writes
  * its line in the area. Until then the NIC uses its memory. */
@@ -218,10 +219,10 @@ struct sp_rvma_notification {
 static_assert(sizeof(struct sp_rvma_notification) == 64, "one line");
 
 #define SP_RVMA_AREA_MAGIC   0x414D5652u
-#define SP_RVMA_AREA_VERSION 1
+#define SP_RVMA_AREA_VERSION 2
 
-/* Area: header | window status [windows] | op status [ops] | spilled counters [windows]. The NIC writes, the host
- * reads. */
+/* Area: header | window status [windows] | op status [ops] | spilled counters [windows] | lost: puts into the window
+ * that were given up [windows] | gone: peers that had sent something, and have gone. The NIC writes, the host reads. */
 struct sp_rvma_area {
 	uint32_t magic;
 	uint16_t version, reserved;
@@ -235,7 +236,7 @@ struct sp_rvma_window_status {
 	uint64_t posted; /* buffers that the NIC owns: the head and those after it */
 	uint64_t held;	 /* completed, and not released */
 	uint64_t closed; /* 1: closed */
-	uint64_t puts, bytes, refused;
+	uint64_t puts, bytes, refused; /* puts, bytes: less those of rewound epochs */
 };
 struct sp_rvma_op_status {
 	uint64_t number; /* of the latest operation of this slot that ended */
@@ -247,7 +248,7 @@ struct sp_rvma_count {
 static_assert(sizeof(struct sp_rvma_area) == 64 && sizeof(struct sp_rvma_window_status) == 64, "one line");
 
 struct sp_rvma_layout {
-	uint64_t window, op, spill, bytes;
+	uint64_t window, op, spill, lost, gone, bytes;
 };
 
 static inline struct sp_rvma_layout sp_rvma_layout(uint32_t windows, uint32_t ops)
@@ -256,7 +257,9 @@ static inline struct sp_rvma_layout sp_rvma_layout(uint32_t windows, uint32_t op
 
 	l.op = l.window + (uint64_t)windows * sizeof(struct sp_rvma_window_status);
 	l.spill = l.op + ((uint64_t)ops * sizeof(struct sp_rvma_op_status) + 63) / 64 * 64;
-	l.bytes = l.spill + (uint64_t)windows * sizeof(struct sp_rvma_count);
+	l.lost = l.spill + (uint64_t)windows * sizeof(struct sp_rvma_count);
+	l.gone = l.lost + (uint64_t)windows * sizeof(uint64_t);
+	l.bytes = l.gone + sizeof(uint64_t);
 	return l;
 }
 

@@ -8,7 +8,8 @@
  *   cm_connect   listening, connecting, disconnecting
  *   cm_event     what the NIC tells, and how programs get it
  *   cm_endpoint  addresses and endpoints: rdma_getaddrinfo(), rdma_create_ep()
- *   cm_multicast, cm_rsocket: what is refused
+ *   cm_multicast  what is refused
+ * Upon all of them: rsockets (cm_rsocket.h).
  * The library takes two locks: shim_lock() around sp_ calls, then shim_cm.mutex for queues and counts of events. The
  * service thread of libibverbs fills the queues, under both: there, no call of libibverbs is allowed.
  */

@@ -4,7 +4,8 @@
 
 #include <arpa/inet.h>
 
-#define TIMEOUT	   14 /* of an acknowledgement, where the program names none: 67 ms */
+#define TIMEOUT	   16 /* of an acknowledgement, where the program names none: 268 ms */
+#define RETRIES	   7  /* who asks for more gets these, as with Linux */
 #define REJECT_ECE 35 /* vendor option not supported */
 #define REQ_MOST   56
 #define REP_MOST   196
@@ -72,6 +73,11 @@ static bool fill_private(const struct shim_cm_id *x, const struct rdma_conn_para
 	return true;
 }
 
+static uint8_t retries(uint8_t asked)
+{
+	return asked < RETRIES ? asked : RETRIES;
+}
+
 static void fill(const struct shim_cm_id *x, const struct rdma_conn_param *p, struct sp_cm_param *param)
 {
 	*param = (struct sp_cm_param){.qp = x->id.qp ? x->id.qp->qp_num : p->qp_num,
@@ -80,7 +86,7 @@ static void fill(const struct shim_cm_id *x, const struct rdma_conn_param *p, st
 				      .responder_resources = x->responder_resources,
 				      .initiator_depth = x->initiator_depth,
 				      .retry_count = x->retry_count,
-				      .rnr_retry_count = p ? p->rnr_retry_count & 7 : 7,
+				      .rnr_retry_count = retries(p ? p->rnr_retry_count : RETRIES),
 				      .srq = x->id.qp ? x->id.qp->srq != NULL : p->srq != 0,
 				      .path_mtu_code = shim_cm.path_mtu_code,
 				      .timeout = x->ack_timeout ? x->ack_timeout : TIMEOUT};
@@ -101,7 +107,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *p)
 	x->initiator_depth = p && p->initiator_depth != RDMA_MAX_INIT_DEPTH ? p->initiator_depth : shim_cm.reads;
 	x->responder_resources =
 		p && p->responder_resources != RDMA_MAX_RESP_RES ? p->responder_resources : shim_cm.reads;
-	x->retry_count = p ? p->retry_count & 7 : 7;
+	x->retry_count = retries(p ? p->retry_count : RETRIES);
 	fill(x, p, &param);
 	if (!fill_private(x, p, shim_cm_datagram(x) ? 180 : REQ_MOST, private_data, &param))
 		return shim_cm_fail(EINVAL);

@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 
 #define MIN_RNR_TIMER 12 /* 0.64 ms */
-#define ACK_TIMEOUT   14 /* 67 ms */
+#define ACK_TIMEOUT   16 /* 268 ms */
 
 /* ---- states ---- */
 static int init_attr(const struct shim_cm_id *x, struct ibv_qp_attr *a)

@@ -16,12 +16,16 @@
 #undef ibv_get_device_list
 #undef ibv_query_port
 
-#define QPS  1024 /* of a context, if the NIC allows so many; otherwise its defaults */
-#define CQS  1024
-#define SRQS 256
-#define MRS  (32u << 10)
-#define AHS  4096
-#define PDS  256
+#define QPS   1024 /* of a context, if the NIC allows so many; otherwise its defaults */
+/* ... of those that a program opens beside its first, and beside many: the NIC limits what programs have in all. */
+#define FEWER 256
+#define FEW   64
+#define MANY  8
+#define CQS   1024
+#define SRQS  256
+#define MRS   (32u << 10)
+#define AHS   4096
+#define PDS   256
 
 /* Direct-verbs libraries read behind struct ibv_device whether it is one of theirs: zeros. */
 static struct {
@@ -111,22 +115,25 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 
 	if (c->ended)
 		return EIO;
-	*a = (struct ibv_device_attr){.fw_ver = "0.1.0",
+	*a = (struct ibv_device_attr){.fw_ver = SP_VERSION,
 				      .node_guid = shim_nic.guid,
 				      .sys_image_guid = shim_nic.guid,
 				      .max_mr_size = UINT64_MAX,
 				      .page_size_cap = (uint64_t)~0xFFFull,
 				      .hw_ver = 1,
+				      .vendor_id = 0xFFFFFF, /* none; zero would be Xerox */
 				      .max_qp = (int)l->qps,
 				      .max_qp_wr = (int)l->wrs,
 				      .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_CHANGE_PHY_PORT |
 							  IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-							  IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN,
+							  IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+							  IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
 				      .max_sge = (int)l->sges,
 				      .max_sge_rd = (int)l->sges,
 				      .max_cq = (int)l->cqs,
 				      .max_cqe = (int)l->cqes,
 				      .max_mr = (int)l->mrs,
+				      .max_mw = (int)l->mrs,
 				      .max_pd = (int)l->pds,
 				      .max_qp_rd_atom = (int)l->reads,
 				      .max_res_rd_atom = (int)(l->reads * l->qps),
@@ -337,6 +344,9 @@ static void context_operations(struct shim_context *c)
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	v->context.ops.poll_cq = shim_poll_cq;
 	v->context.ops.req_notify_cq = shim_req_notify_cq;
+	v->context.ops.alloc_mw = shim_alloc_mw;
+	v->context.ops.bind_mw = shim_bind_mw;
+	v->context.ops.dealloc_mw = shim_dealloc_mw;
 	v->context.ops.post_send = shim_post_send;
 	v->context.ops.post_recv = shim_post_recv;
 	v->context.ops.post_srq_recv = shim_post_srq_recv;
@@ -345,10 +355,15 @@ static void context_operations(struct shim_context *c)
 /* Shares of the NIC may be smaller than what we would like. */
 static int context_rdma(struct shim_context *c)
 {
-	const struct sp_rdma_attr wish = {.qps = QPS, .cqs = CQS, .srqs = SRQS, .pds = PDS, .mrs = MRS, .ahs = AHS};
+	struct sp_rdma_attr wish = {.qps = QPS, .cqs = CQS, .srqs = SRQS, .pds = PDS, .mrs = MRS, .ahs = AHS};
+	unsigned others = 0;
 	int rc;
 
 	shim_lock();
+	for (const struct shim_context *x = shim_nic.contexts; x; x = x->next)
+		others++;
+	if (others)
+		wish.qps = others < MANY ? FEWER : FEW;
 	rc = sp_rdma_open(shim_nic.dev, &wish, &c->rdma, NULL);
 	if (rc)
 		rc = sp_rdma_open(shim_nic.dev, NULL, &c->rdma, NULL);

@@ -78,6 +78,11 @@ void shim_free_all(struct shim_context *c)
 {
 	struct shim_made *m, *next;
 
+	for (m = c->made; m && c->rdma; m = next) { /* regions stay while windows are bound to them */
+		next = m->next;
+		if (m->kind == SHIM_MW)
+			shim_dealloc_mw(m->object);
+	}
 	for (m = c->made; m; m = next) { /* the program's memory becomes its own again */
 		next = m->next;
 		if (m->kind == SHIM_MR && c->rdma)

@@ -13,22 +13,29 @@
 #define IDLE_YIELD 64
 #define IDLE_SLEEP 1024
 
-/* The region may have been given up meanwhile, and its memory with it. */
-static void carry_back(struct shim_context *c, const struct shim_carry *x, uint64_t bytes)
+/* False: the region has been given up meanwhile, perhaps its memory with it. */
+static bool carry_back(struct shim_context *c, const struct shim_carry *x, uint64_t bytes)
 {
+	bool all = true;
+
 	for (unsigned i = 0; i < x->parts; i++) {
 		const struct shim_part *p = &x->part[i];
 		const struct shim_region *r = shim_region_find(c, p->lkey);
 
-		if (p->at >= bytes || !r || p->addr - r->mr.iova >= r->mr.ibv.length ||
-		    p->len > r->mr.ibv.length - (p->addr - r->mr.iova))
+		if (p->at >= bytes)
 			continue;
+		if (!r || p->addr - r->mr.iova >= r->mr.ibv.length ||
+		    p->len > r->mr.ibv.length - (p->addr - r->mr.iova)) {
+			all = false;
+			continue;
+		}
 		memcpy(shim_memory_at(&r->mr, p->addr), p->piece.addr, bytes - p->at < p->len ? bytes - p->at : p->len);
 	}
+	return all;
 }
 
 /* A send completes all those before it. */
-static bool finish_send(struct shim_context *c, struct shim_qp *qp, uint64_t number, const struct sp_rdma_wc *w,
+static bool finish_send(struct shim_context *c, struct shim_qp *qp, uint64_t number, struct sp_rdma_wc *w,
 			uint64_t *wr_id)
 {
 	struct shim_ring *r = &qp->send;
@@ -41,8 +48,9 @@ static bool finish_send(struct shim_context *c, struct shim_qp *qp, uint64_t num
 
 		if (!s->carry)
 			continue;
-		if (s->back && (r->done < number || w->status == SP_RDMA_OK))
-			carry_back(c, s->carry, UINT64_MAX);
+		if (s->back && (r->done < number || w->status == SP_RDMA_OK) && !carry_back(c, s->carry, UINT64_MAX) &&
+		    r->done == number)
+			w->status = SP_RDMA_LOC_PROT_ERR;
 		shim_slot_empty(s);
 		r->carries--;
 	}
@@ -50,16 +58,16 @@ static bool finish_send(struct shim_context *c, struct shim_qp *qp, uint64_t num
 	return true;
 }
 
-static void finish_carry(struct shim_context *c, struct shim_slot *s, const struct sp_rdma_wc *w)
+static void finish_carry(struct shim_context *c, struct shim_slot *s, struct sp_rdma_wc *w)
 {
 	if (!s->carry)
 		return;
-	if (w->status == SP_RDMA_OK && w->op == SP_RDMA_WC_RECV)
-		carry_back(c, s->carry, w->len);
+	if (w->status == SP_RDMA_OK && w->op == SP_RDMA_WC_RECV && !carry_back(c, s->carry, w->len))
+		w->status = SP_RDMA_LOC_PROT_ERR; /* the peer has been told that all is well */
 	shim_slot_empty(s);
 }
 
-static bool finish_recv(struct shim_context *c, struct shim_qp *qp, uint64_t number, const struct sp_rdma_wc *w,
+static bool finish_recv(struct shim_context *c, struct shim_qp *qp, uint64_t number, struct sp_rdma_wc *w,
 			uint64_t *wr_id)
 {
 	struct shim_ring *r = &qp->recv;
@@ -74,7 +82,7 @@ static bool finish_recv(struct shim_context *c, struct shim_qp *qp, uint64_t num
 	return true;
 }
 
-static bool finish_srq(struct shim_context *c, uint64_t number, const struct sp_rdma_wc *w, uint64_t *wr_id)
+static bool finish_srq(struct shim_context *c, uint64_t number, struct sp_rdma_wc *w, uint64_t *wr_id)
 {
 	const uint32_t index = (uint32_t)(number >> 32), slot = (uint32_t)number;
 	struct shim_srq *srq = index < c->srqs ? c->srq[index] : NULL;
@@ -91,7 +99,7 @@ static bool finish_srq(struct shim_context *c, uint64_t number, const struct sp_
 enum { ROCE_IPV6 = 8 | 1, ROCE_IPV4 = 8 | 2 };
 
 /* False: it belongs to a QP that has ended, or to what was before a reset. Programs do not see these. */
-static bool finish(struct shim_context *c, struct shim_cq *q, const struct sp_rdma_wc *w, struct ibv_wc *out)
+static bool finish(struct shim_context *c, struct shim_cq *q, struct sp_rdma_wc *w, struct ibv_wc *out)
 {
 	const uint64_t number = w->wr_id & ~(3ull << SHIM_KIND);
 	const unsigned kind = (unsigned)(w->wr_id >> SHIM_KIND);

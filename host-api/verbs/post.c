@@ -191,6 +191,10 @@ int shim_send_post(struct shim_qp *qp, struct sp_rdma_send_wr *wr, unsigned coun
 
 static int send_translate(const struct shim_qp *qp, const struct ibv_send_wr *from, struct sp_rdma_send_wr *to)
 {
+	if (from->opcode == IBV_WR_BIND_MW) {
+		*to = (struct sp_rdma_send_wr){.wr_id = from->wr_id, .flags = from->send_flags};
+		return shim_window_request(from->bind_mw.rkey, &from->bind_mw.bind_info, to);
+	}
 	if (from->num_sge < 0 || (unsigned)from->num_sge > qp->cap.max_send_sge)
 		return -EINVAL;
 	*to = (struct sp_rdma_send_wr){.wr_id = from->wr_id,

@@ -9,7 +9,9 @@
 #define FIRST 16 /* requests that there is room for at first */
 
 #define WITH_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
-#define WITH_UC (WITH_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV)
+#define WITH_UC                                                                                                        \
+	(WITH_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |         \
+	 IBV_QP_EX_WITH_BIND_MW)
 #define WITH_RC                                                                                                        \
 	(WITH_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                                      \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV)
@@ -112,6 +114,15 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
 	wr_remote(ex, SP_RDMA_WR_LOCAL_INV, 0, 0, rkey);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	struct sp_rdma_send_wr *wr = builder_new(ex, SP_RDMA_WR_BIND_MW);
+
+	(void)mw;
+	if (wr && shim_window_request(rkey, info, wr))
+		qp_of(ex)->build.error = EINVAL;
 }
 
 static void wr_atomic(struct ibv_qp_ex *ex, enum sp_rdma_wr_op op, uint32_t rkey, uint64_t remote, uint64_t compare_add,
@@ -285,6 +296,7 @@ int shim_qp_extend(struct shim_qp *qp, uint64_t ops)
 		ex->wr_rdma_write = wr_write;
 		ex->wr_rdma_write_imm = wr_write_imm;
 		ex->wr_local_inv = wr_local_inv;
+		ex->wr_bind_mw = wr_bind_mw;
 	} else {
 		ex->wr_set_ud_addr = wr_set_ud_addr;
 	}

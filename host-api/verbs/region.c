@@ -7,8 +7,10 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-#define RIGHTS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-#define IGNORED (IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE)
+#define RIGHTS                                                                                                         \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |        \
+	 IBV_ACCESS_MW_BIND)
+#define IGNORED (IBV_ACCESS_HUGETLB | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE)
 
 static struct shim_region **chain_of(struct shim_context *c, uint32_t lkey)
 {
@@ -24,11 +26,30 @@ struct shim_region *shim_region_find(struct shim_context *c, uint32_t lkey)
 	return r;
 }
 
+static void chain_add(struct shim_context *c, struct shim_region *r)
+{
+	struct shim_region **chain = chain_of(c, r->mr.ibv.lkey);
+
+	r->next = *chain;
+	*chain = r;
+	c->indirect += !r->mr.direct;
+}
+
+static void chain_remove(struct shim_context *c, struct shim_region *r)
+{
+	struct shim_region **at = chain_of(c, r->mr.ibv.lkey);
+
+	while (*at && *at != r)
+		at = &(*at)->next;
+	if (*at)
+		*at = r->next;
+	c->indirect -= !r->mr.direct;
+}
+
 static int region_add(struct shim_region *r, size_t length, uint64_t iova, unsigned access)
 {
 	struct shim_pd *pd = (struct shim_pd *)r->mr.ibv.pd;
 	struct shim_context *c = shim_context_of(pd->ibv.context);
-	struct shim_region **chain;
 	int rc;
 
 	if (c->ended)
@@ -37,28 +58,31 @@ static int region_add(struct shim_region *r, size_t length, uint64_t iova, unsig
 	if (rc)
 		return rc;
 	r->mr.ibv.handle = r->mr.ibv.lkey;
-	chain = chain_of(c, r->mr.ibv.lkey);
-	r->next = *chain;
-	*chain = r;
-	c->indirect += !r->mr.direct;
+	chain_add(c, r);
 	shim_make(c, &r->made, SHIM_MR, r);
 	pd->users++;
+	return 0;
+}
+
+static int region_check(void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return -EOPNOTSUPP;
+	if (access & ~(unsigned)(RIGHTS | IGNORED) || !length || iova + length < iova ||
+	    (uintptr_t)addr + length < (uintptr_t)addr)
+		return -EINVAL;
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
 	return 0;
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
 	struct shim_region *r;
-	int rc;
+	int rc = region_check(addr, length, iova, access);
 
-	if (access & IBV_ACCESS_ON_DEMAND) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	if (access & ~(unsigned)(RIGHTS | IGNORED) || !length || iova + length < iova ||
-	    (uintptr_t)addr + length < (uintptr_t)addr ||
-	    (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))) {
-		errno = EINVAL;
+	if (rc) {
+		errno = -rc;
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
@@ -88,18 +112,13 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 int shim_region_drop(struct shim_region *r)
 {
 	struct shim_context *c = shim_context_of(r->mr.ibv.context);
-	struct shim_region **at = chain_of(c, r->mr.ibv.lkey);
 	int rc = c->rdma ? shim_memory_deregister(&r->mr) : 0;
 
 	if (rc && (rc == -EAGAIN || !c->ended))
 		return rc;
 	if (rc)
 		shim_memory_forget(&r->mr);
-	while (*at && *at != r)
-		at = &(*at)->next;
-	if (*at)
-		*at = r->next;
-	c->indirect -= !r->mr.direct;
+	chain_remove(c, r);
 	shim_unmake(&r->made);
 	((struct shim_pd *)r->mr.ibv.pd)->users--;
 	free(r);
@@ -116,11 +135,77 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	return shim_errno(shim_until(mr_dereg, mr));
 }
 
-/* The keys would have to stay, and the NIC's do not. */
+/* ---- registering anew: the program's handle stays, its keys do not ---- */
+struct anew {
+	struct shim_region *r;
+	struct shim_mr mr; /* what it becomes */
+};
+
+static int anew_begin(struct anew *n)
+{
+	struct shim_pd *pd = (struct shim_pd *)n->mr.ibv.pd;
+	struct shim_context *c = shim_context_of(n->r->mr.ibv.context);
+	int rc;
+
+	shim_lock();
+	rc = c->ended ? -EIO
+		      : shim_memory_register(&shim_nic, pd->pd, n->mr.ibv.addr, n->mr.ibv.length, n->mr.iova,
+					     n->mr.access & RIGHTS, &n->mr);
+	shim_unlock();
+	return rc;
+}
+
+static int anew_end(void *arg)
+{
+	struct anew *n = arg;
+	struct shim_context *c = shim_context_of(n->r->mr.ibv.context);
+	int rc = shim_memory_deregister(&n->r->mr);
+
+	if (rc)
+		return rc;
+	chain_remove(c, n->r);
+	((struct shim_pd *)n->r->mr.ibv.pd)->users--;
+	((struct shim_pd *)n->mr.ibv.pd)->users++;
+	n->r->mr = n->mr;
+	n->r->mr.ibv.handle = n->mr.ibv.lkey;
+	chain_add(c, n->r);
+	return 0;
+}
+
+static int anew_undo(void *arg)
+{
+	return shim_memory_deregister(&((struct anew *)arg)->mr);
+}
+
+/* All that can fail does before the old registration ends, so it stays valid. */
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	(void)mr, (void)flags, (void)pd, (void)addr, (void)length, (void)access;
-	errno = EOPNOTSUPP;
+	struct anew n = {.r = (struct shim_region *)mr};
+	int rc;
+
+	n.mr = n.r->mr;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		n.mr.ibv.addr = addr;
+		n.mr.ibv.length = length;
+		n.mr.iova = (uintptr_t)addr;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		n.mr.ibv.pd = pd;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		n.mr.access = (unsigned)access;
+	rc = !flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || !n.mr.ibv.pd || n.mr.ibv.pd->context != mr->context
+		     ? -EINVAL
+		     : region_check(n.mr.ibv.addr, n.mr.ibv.length, n.mr.iova, n.mr.access);
+	if (!rc)
+		rc = anew_begin(&n);
+	if (!rc) {
+		rc = shim_until(anew_end, &n);
+		if (rc)
+			shim_until(anew_undo, &n);
+	}
+	if (!rc)
+		return 0;
+	errno = rc == -EDQUOT || rc == -ENOSPC ? ENOMEM : -rc;
 	return IBV_REREG_MR_ERR_INPUT;
 }
 

@@ -19,7 +19,7 @@
 #include "memory.h"
 
 /* ---- events: who has something to tell waits in the queue of a descriptor ---- */
-enum shim_kind { SHIM_CONTEXT, SHIM_CHANNEL, SHIM_PD, SHIM_MR, SHIM_CQ, SHIM_SRQ, SHIM_QP, SHIM_AH };
+enum shim_kind { SHIM_CONTEXT, SHIM_CHANNEL, SHIM_PD, SHIM_MR, SHIM_CQ, SHIM_SRQ, SHIM_QP, SHIM_AH, SHIM_MW };
 struct shim_source {
 	struct shim_source *next;
 	uint32_t pending; /* bits: enum ibv_event_type, or 1 for a completion queue in its channel */
@@ -76,6 +76,12 @@ struct shim_region {
 	struct shim_mr mr; /* first */
 	struct shim_made made;
 	struct shim_region *next; /* in its chain */
+};
+
+struct shim_window {
+	struct ibv_mw ibv;
+	struct sp_rdma_mw *mw;
+	struct shim_made made;
 };
 
 struct shim_ah {
@@ -229,6 +235,13 @@ static inline uint32_t shim_entry_sges(uint32_t sges, uint32_t limit)
 /* ---- region.c ---- */
 struct shim_region *shim_region_find(struct shim_context *c, uint32_t lkey);
 int shim_region_drop(struct shim_region *r); /* -EAGAIN */
+
+/* ---- window.c ---- */
+struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int shim_dealloc_mw(struct ibv_mw *mw);
+int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+/* What a BIND_MW request says of the window. -EINVAL: it must not be so. */
+int shim_window_request(uint32_t rkey, const struct ibv_mw_bind_info *info, struct sp_rdma_send_wr *wr);
 
 /* ---- post.c: lock held ---- */
 /* The request gets its slot, and what the NIC does not reach is carried. sge: room for qp->send_sges. */

@@ -24,7 +24,9 @@ int sp_context_alloc_refused(const struct sp_context *c, int r, struct sp_error 
 	if (!r || !over || !limit)
 		return r;
 	if (!strcmp(over, "memory"))
-		return sp_error_set(error, EDQUOT, "", "this application may have at most %" PRIu64 " bytes of memory",
+		return sp_error_set(error, EDQUOT, "memory",
+				    "this application may have at most %" PRIu64
+				    " bytes of memory (memory in [limits])",
 				    limit->memory);
 	if (!strcmp(over, "reserve"))
 		return sp_error_set(error, ENOSPC, "qp", "the NIC keeps the QP numbers that are left for other users");
@@ -32,8 +34,10 @@ int sp_context_alloc_refused(const struct sp_context *c, int r, struct sp_error 
 		return sp_error_set(error, EDQUOT, "", "this application may have at most %u regions and areas",
 				    SP_REGIONS);
 	if (!strcmp(over, "QPs"))
-		return sp_error_set(error, EDQUOT, "qp", "this application may have at most %u QPs", limit->qps);
-	return sp_error_set(error, EDQUOT, "", "this application may have at most %u messages at once",
+		return sp_error_set(error, EDQUOT, "qp", "this application may have at most %u QPs (qps in [limits])",
+				    limit->qps);
+	return sp_error_set(error, EDQUOT, "",
+			    "this application may have at most %u messages at once (messages in [limits])",
 			    limit->messages);
 }
 

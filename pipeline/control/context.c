@@ -197,10 +197,12 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		sp_handler_put(h);
 		sp_traced_destroy(c);
 		free(c);
-		return r == -ENOSPC ? sp_error_set(error, ENOSPC, "",
-						   "the NIC keeps the contexts that are left for other users")
-				    : sp_error_set(error, EDQUOT, "", "this application may have at most %u contexts",
-						   device->account->limit.contexts);
+		return r == -ENOSPC
+			       ? sp_error_set(error, ENOSPC, "",
+					      "the NIC keeps the contexts that are left for other users")
+			       : sp_error_set(error, EDQUOT, "",
+					      "this application may have at most %u contexts (contexts in [limits])",
+					      device->account->limit.contexts);
 	}
 	companion = config_value(config, "companion");
 	if (companion) {

@@ -51,6 +51,7 @@ bool sp_handover_give(struct sp_worker *w, uint16_t to, uint16_t port, struct rt
 		return false;
 	q->entry[tail % SP_HANDOVER] = (uintptr_t)packet | port;
 	atomic_store_explicit(&q->tail, tail + 1, memory_order_release);
+	w->gave |= 1u << to;
 	return true;
 }
 

@@ -76,6 +76,7 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 		while (!__atomic_compare_exchange_n(&c->issue_elsewhere, &i->away, i, true, __ATOMIC_RELEASE,
 						    __ATOMIC_RELAXED))
 			;
+		v->owner->gave |= 1u << on;
 		return;
 	}
 	if (i->active) {

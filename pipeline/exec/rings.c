@@ -10,8 +10,11 @@
 #include "scheduler.h"
 #include "../touch.h"
 #include "../worker_call.h"
+#include "../worker_wake.h"
 
 #include <stdlib.h>
+
+#define DOZING 16 /* active applications at most when a worker sleeps: each is parked, and made active again */
 
 /* ---- events ---- */
 
@@ -296,6 +299,7 @@ void sp_commands_wake(struct sp_command_queue *q)
 	while (!atomic_compare_exchange_weak_explicit(&q->worker->woken, &q->woken, q, memory_order_release,
 						      memory_order_relaxed))
 		;
+	sp_worker_wake(q->worker);
 }
 
 /* An exchange, like all changes of this word: see struct sp_attach_queues. */
@@ -306,8 +310,10 @@ static void unpark(struct sp_command_queue *q)
 
 static void take_woken(struct sp_worker *w)
 {
-	struct sp_command_queue *q = atomic_exchange_explicit(&w->woken, NULL, memory_order_acquire), *next;
+	struct sp_command_queue *q, *next;
 
+	sp_commands_rouse(w);
+	q = atomic_exchange_explicit(&w->woken, NULL, memory_order_acquire);
 	for (; q; q = next) {
 		next = q->woken;
 		q->used = true;
@@ -317,17 +323,51 @@ static void take_woken(struct sp_worker *w)
 	}
 }
 
-static void park(struct sp_command_queue *q)
+/* False: the queue stays active. */
+static bool park(struct sp_command_queue *q)
 {
 	uint32_t parked = SP_QUEUE_PARKED;
 
 	/* Store first: an application that sees it parked wakes the queue. */
 	atomic_store_explicit(&q->state, SP_QUEUE_PARKED, memory_order_release);
 	__atomic_exchange_n(&q->page->parked, 1, __ATOMIC_ACQ_REL);
-	if (!sp_ring_empty(&q->reader) && atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_ACTIVE))
+	if (!sp_ring_empty(&q->reader) && atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_ACTIVE)) {
 		unpark(q); /* a command came meanwhile: stay active */
-	else
-		LIST_REMOVE(q, active); /* else it is on the stack already */
+		return false;
+	}
+	LIST_REMOVE(q, active); /* else it is on the stack already */
+	return true;
+}
+
+bool sp_commands_doze(struct sp_worker *w)
+{
+	struct sp_command_queue *q, *next;
+	unsigned n = 0;
+
+	LIST_FOREACH (q, &w->queues, active)
+		if (++n > DOZING)
+			return false;
+	for (q = LIST_FIRST(&w->queues); q; q = next) {
+		next = LIST_NEXT(q, active);
+		if (park(q))
+			LIST_INSERT_HEAD(&w->dozing, q, active);
+	}
+	return true;
+}
+
+void sp_commands_rouse(struct sp_worker *w)
+{
+	struct sp_command_queue *q;
+
+	while ((q = LIST_FIRST(&w->dozing)) != NULL) {
+		uint32_t parked = SP_QUEUE_PARKED;
+
+		LIST_REMOVE(q, active);
+		if (!atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_ACTIVE))
+			continue; /* it is on the stack, or about to be */
+		unpark(q);
+		LIST_INSERT_HEAD(&w->queues, q, active);
+	}
 }
 
 static __attribute__((noinline)) void park_quiet(struct sp_worker *w)
@@ -335,6 +375,7 @@ static __attribute__((noinline)) void park_quiet(struct sp_worker *w)
 	struct sp_command_queue *q, *next;
 
 	w->park_at = w->polls + atomic_load_explicit(&w->nic->park_after, memory_order_relaxed);
+	w->park_walked = w->walked + SP_QUIET_LOOKS;
 	for (q = LIST_FIRST(&w->queues); q; q = next) {
 		next = LIST_NEXT(q, active);
 		if (!q->used)
@@ -347,7 +388,7 @@ void sp_commands_forget(struct sp_worker *w, void *queue)
 {
 	struct sp_command_queue *q = queue;
 
-	take_woken(w);
+	take_woken(w); /* none dozes now */
 	if (atomic_load_explicit(&q->state, memory_order_relaxed) == SP_QUEUE_ACTIVE)
 		LIST_REMOVE(q, active);
 }
@@ -360,7 +401,7 @@ unsigned sp_commands_run(struct sp_worker *w)
 
 	if (unlikely(atomic_load_explicit(&w->woken, memory_order_relaxed) != NULL))
 		take_woken(w);
-	if (unlikely(w->polls >= w->park_at))
+	if (unlikely(w->polls >= w->park_at || w->walked >= w->park_walked))
 		park_quiet(w);
 	LIST_FOREACH (q, &w->queues, active) {
 		w->walked++;

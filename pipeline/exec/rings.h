@@ -53,9 +53,9 @@ struct sp_opened {
 #define SP_OPENED_LISTS 64 /* hash lists per application; a power of two */
 
 /* Commands of one application for one worker. The worker alone leaves the states ACTIVE (on the worker's list) and
- * WOKEN (on the worker's stack, or about to be). PARKED is on no list: the thread that changes PARKED to WOKEN by
- * compare-and-swap pushes the queue onto the stack. struct sp_attach_queues tells how the application sees PARKED, and
- * why no command is lost. */
+ * WOKEN (on the worker's stack, or about to be). PARKED is on no list, or on that of a worker that sleeps: the thread
+ * that changes PARKED to WOKEN by compare-and-swap pushes the queue onto the stack. struct sp_attach_queues tells how
+ * the application sees PARKED, and why no command is lost. */
 enum { SP_QUEUE_PARKED, SP_QUEUE_ACTIVE, SP_QUEUE_WOKEN };
 struct sp_command_queue {
 	struct sp_ring writer; /* the application's side (embedded only) */
@@ -140,8 +140,12 @@ int sp_command_worker(const struct sp_context *c, const struct sp_command *comma
 int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result);
 unsigned sp_commands_run(struct sp_worker *w);
 bool sp_commands_waiting(struct sp_worker *w);
-/* Any thread: a parked queue becomes active with the worker's next poll. No system call. */
+/* Any thread: a parked queue becomes active with the worker's next poll. A system call only if the worker sleeps. */
 void sp_commands_wake(struct sp_command_queue *q);
+/* [worker] Before it sleeps: all applications are parked, so a command wakes it. False: too many are active. */
+bool sp_commands_doze(struct sp_worker *w);
+/* [worker] After that: they are active again. */
+void sp_commands_rouse(struct sp_worker *w);
 /* On the queue's worker, after the last wake: the worker forgets the queue. */
 void sp_commands_forget(struct sp_worker *w, void *queue);
 

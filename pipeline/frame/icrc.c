@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two implementations: icrc_fold.c at the level avx512; else (and for headers with options, or a packet in several
- * pieces) ISA-L's CRC of that level. For ISA-L, the headers are masked on their way into a small copy, so that the
- * packet stays unchanged; the CRC covers the copy, then the rest in place. The copy is stored in the 16-byte units that
- * ISA-L loads: a load that spans several stores could not be forwarded from the store buffer. */
+/* Folds of our own by the level's multiplications: icrc_fold.h. For headers with options, odd payloads in pieces, and
+ * processors without multiplications, ISA-L's CRC. For that, the headers are masked on their way into a small copy, so
+ * that the packet stays unchanged; the CRC covers the copy, then the rest in place. The copy is stored in the 16-byte
+ * units that ISA-L loads: a load that spans several stores could not be forwarded from the store buffer. */
 #include "icrc.h"
 #include "icrc_fold.h"
 
@@ -61,8 +61,9 @@ static const struct sp_icrc_mask fold6 = {.ones = {[0] = 0x0F,
 						   [IP6_LEN + 6 ... IP6_LEN + 7] = 0xFF,
 						   [IP6_LEN + 8 + 4] = 0xFF}};
 /* Set before main(), then constant. */
-static bool folds;
+static const struct sp_icrc_fold *fold; /* NULL: none */
 static typeof(crc32_gzip_refl) *crc_bytes;
+uint32_t sp_icrc_copy_from = UINT32_MAX;
 
 #ifdef __x86_64__
 /* ISA-L exports these, but declares them in no header. */
@@ -79,11 +80,24 @@ static typeof(crc32_gzip_refl) *crc_of(enum sp_isa_level level)
 		return __builtin_cpu_supports("pclmul") ? crc32_gzip_refl_by8 : crc_without_multiplications;
 	return level == SP_ISA_AVX2 ? crc32_gzip_refl_by8_02 : crc32_gzip_refl_by16_10;
 }
+
+static const struct sp_icrc_fold *fold_of(enum sp_isa_level level)
+{
+	if (level == SP_ISA_BASELINE)
+		return __builtin_cpu_supports("pclmul") ? &sp_icrc_fold128_baseline : NULL;
+	return level == SP_ISA_AVX2 ? &sp_icrc_fold128_avx2 : &sp_icrc_fold512;
+}
 #else
 static typeof(crc32_gzip_refl) *crc_of(enum sp_isa_level level)
 {
 	(void)level;
 	return crc32_gzip_refl;
+}
+
+static const struct sp_icrc_fold *fold_of(enum sp_isa_level level)
+{
+	(void)level;
+	return NULL;
 }
 #endif
 
@@ -91,7 +105,9 @@ __attribute__((constructor)) static void choose(void)
 {
 	const enum sp_isa_level level = sp_isa_level();
 
-	folds = level == SP_ISA_AVX512;
+	fold = fold_of(level);
+	if (fold && fold->copy)
+		sp_icrc_copy_from = 1024;
 	crc_bytes = crc_of(level);
 }
 
@@ -185,18 +201,18 @@ static inline const struct sp_icrc_mask *mask_of(const uint8_t *l3, uint32_t l3_
 
 uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len)
 {
-	const struct sp_icrc_mask *mask = folds ? mask_of(l3, l3_len) : NULL;
+	const struct sp_icrc_mask *mask = fold ? mask_of(l3, l3_len) : NULL;
 
-	return mask ? ~sp_icrc_fold(l3, len, mask) : sp_icrc_copied(l3, l3_len, len);
+	return mask ? ~fold->one(l3, len, mask) : sp_icrc_copied(l3, l3_len, len);
 }
 
 bool sp_icrc_right(const uint8_t *l3, uint32_t l3_len, uint32_t len)
 {
-	const struct sp_icrc_mask *mask = folds ? mask_of(l3, l3_len) : NULL;
+	const struct sp_icrc_mask *mask = fold ? mask_of(l3, l3_len) : NULL;
 	uint32_t there, c;
 
 	if (__builtin_expect(mask != NULL, 1))
-		return sp_icrc_fold(l3, len + 4, mask) == SP_ICRC_AFTER_OWN;
+		return fold->one(l3, len + 4, mask) == SP_ICRC_AFTER_OWN;
 	c = sp_icrc_copied(l3, l3_len, len);
 	memcpy(&there, l3 + len, sizeof(there));
 	return le32toh(there) == c;
@@ -206,8 +222,8 @@ uint32_t sp_icrc_right_plain(const uint8_t *const *l3, const uint32_t *len, unsi
 {
 	uint32_t right = 0;
 
-	if (__builtin_expect(folds, 1))
-		return sp_icrc_fold_right(l3, len, n, &fold4);
+	if (__builtin_expect(fold != NULL, 1))
+		return fold->right(l3, len, n, &fold4);
 	for (unsigned i = 0; i < n; i++)
 		right |= (uint32_t)sp_icrc_right(l3[i], IP4_LEN, len[i]) << i;
 	return right;
@@ -215,14 +231,14 @@ uint32_t sp_icrc_right_plain(const uint8_t *const *l3, const uint32_t *len, unsi
 
 void sp_icrc_run(const uint8_t *const *l3, uint32_t l3_len, const uint32_t *len, unsigned n, uint32_t *icrc)
 {
-	const struct sp_icrc_mask *mask = folds && n ? mask_of(l3[0], l3_len) : NULL;
+	const struct sp_icrc_mask *mask = fold && n ? mask_of(l3[0], l3_len) : NULL;
 
 	if (__builtin_expect(!mask, 0)) {
 		for (unsigned i = 0; i < n; i++)
 			icrc[i] = sp_icrc_copied(l3[i], l3_len, len[i]);
 		return;
 	}
-	sp_icrc_fold_run(l3, len, n, mask, icrc);
+	fold->run(l3, len, n, mask, icrc);
 	for (unsigned i = 0; i < n; i++)
 		icrc[i] = ~icrc[i];
 }
@@ -230,12 +246,24 @@ void sp_icrc_run(const uint8_t *const *l3, uint32_t l3_len, const uint32_t *len,
 uint32_t sp_icrc_pieces(const uint8_t *l3, uint32_t l3_len, uint32_t head, const uint8_t *payload, uint32_t len)
 {
 	static const uint8_t zeros[3];
-	const struct sp_icrc_mask *mask = folds && len % 64 == 0 ? mask_of(l3, l3_len) : NULL;
+	const struct sp_icrc_mask *mask = fold && len % 64 == 0 ? mask_of(l3, l3_len) : NULL;
 	uint32_t c;
 
 	/* Other sizes than multiples of 64 bytes would be shifted through registers. */
 	if (__builtin_expect(mask != NULL, 1))
-		return ~sp_icrc_fold_pieces(l3, head, payload, len / 64, mask);
+		return ~fold->pieces(l3, head, payload, len / 64, mask);
 	c = crc(sp_icrc(l3, l3_len, head), payload, len);
 	return crc(c, zeros, -len & 3);
+}
+
+uint32_t sp_icrc_copy(uint8_t *l3, uint32_t l3_len, uint32_t head, const uint8_t *payload, uint32_t len)
+{
+	const struct sp_icrc_mask *mask = len >= sp_icrc_copy_from ? mask_of(l3, l3_len) : NULL;
+	const uint32_t pad = -len & 3;
+
+	memset(l3 + head + len, 0, pad);
+	if (__builtin_expect(mask != NULL, 1))
+		return crc(~fold->copy(l3, head, payload, len, mask), l3 + head + len, pad);
+	memcpy(l3 + head, payload, len);
+	return sp_icrc(l3, l3_len, head + len + pad);
 }

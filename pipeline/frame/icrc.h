@@ -19,7 +19,11 @@ void sp_icrc_run(const uint8_t *const *l3, uint32_t l3_len, const uint32_t *len,
 /* sp_icrc() of a packet in pieces: `head` bytes from l3 on (at least l3_len + 20), len bytes of payload, and the 0 to 3
  * zero bytes of pad. */
 uint32_t sp_icrc_pieces(const uint8_t *l3, uint32_t l3_len, uint32_t head, const uint8_t *payload, uint32_t len);
-/* sp_icrc() without icrc_fold.c, as used below avx512. */
+/* The same of a packet whose head is complete, len bytes of payload and the pad written behind it. */
+uint32_t sp_icrc_copy(uint8_t *l3, uint32_t l3_len, uint32_t head, const uint8_t *payload, uint32_t len);
+/* Bytes of payload from which sp_icrc_copy() is faster than a copy and sp_icrc(). Set before main(), then constant. */
+extern uint32_t sp_icrc_copy_from;
+/* sp_icrc() by ISA-L, as used where icrc_fold.h has nothing. */
 uint32_t sp_icrc_copied(const uint8_t *l3, uint32_t l3_len, uint32_t len);
 
 #endif

@@ -226,7 +226,7 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct s
 	if (!d->events)
 		s->sealed.shared.base = NULL;
 	d->events = NULL;
-	if (rc == -EDQUOT || rc == -ENOMEM)
+	if (rc == -ENOMEM || (rc == -EDQUOT && (!error.text[0] || !strcmp(error.key, "memory"))))
 		rc = sp_session_wait(server, s, d->wanted, rc);
 	if (rc)
 		return rc == SP_LATER ? rc : sp_reply_explain(server, rc > 0 ? -EINVAL : rc, &error);

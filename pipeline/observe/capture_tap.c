@@ -9,11 +9,19 @@
 
 #include <string.h>
 
+#include <rte_cycles.h>
 #include <rte_mbuf.h>
 
 static_assert(SP_CAPTURE_EXCEPTION == SP_MAX_PORTS && SP_CAPTURE_LOOP == SP_PORT_LOOP, "queues are numbered so too");
 
 /* ---- rings ---- */
+
+static struct sp_capture_slot *staged_slot(const struct sp_capture *m, const struct lane *l, unsigned ahead)
+{
+	const uint64_t at = (l->tail + ahead) & (m->slots - 1);
+
+	return (struct sp_capture_slot *)(void *)((uint8_t *)(l->ring + 1) + at * m->slot_bytes);
+}
 
 /* The slot `ahead` of the tail; NULL while the ring is full, or when the program's head makes no sense. */
 static struct sp_capture_slot *claim(const struct sp_capture *m, const struct lane *l, unsigned ahead)
@@ -22,7 +30,7 @@ static struct sp_capture_slot *claim(const struct sp_capture *m, const struct la
 
 	if (at - __atomic_load_n(&l->ring->head, __ATOMIC_ACQUIRE) >= m->slots)
 		return NULL;
-	return (struct sp_capture_slot *)(void *)((uint8_t *)(l->ring + 1) + (at & (m->slots - 1)) * m->slot_bytes);
+	return staged_slot(m, l, ahead);
 }
 
 static void count_lost(struct lane *l, uint16_t port)
@@ -51,6 +59,11 @@ static uint32_t wanted(const struct sp_captures *ms, struct rte_mbuf *packet)
 	return bits;
 }
 
+static uint64_t stamp(const struct sp_worker *w)
+{
+	return w->tsc ? rte_rdtsc() : 0;
+}
+
 static void describe(const struct sp_worker *w, struct sp_capture_slot *s, uint16_t port, const struct rte_mbuf *packet)
 {
 	const struct sp_captures *ms = w->captures;
@@ -61,6 +74,7 @@ static void describe(const struct sp_worker *w, struct sp_capture_slot *s, uint1
 	s->port = port;
 	s->worker = w->index;
 	s->verdict = SP_CAPTURE_NO_VERDICT;
+	s->tsc[SP_CAPTURE_ROUND] = w->tsc;
 }
 
 /* The frame's first bytes, at most room, from however many segments. */
@@ -84,9 +98,22 @@ static struct sp_record **record_of(struct sp_captures *ms, const struct sp_pack
 	return i < ms->count ? &ms->record[i] : &none;
 }
 
+/* It was the frame `before` the head of the queue of what the NIC sends to itself, unless another worker took it. */
+static void came_by_loop(const struct sp_worker *w, struct sp_record *r, const struct rte_mbuf *packet, unsigned before)
+{
+	const struct sp_tx_queue *q = &w->tx[SP_PORT_LOOP];
+	const unsigned at = (q->head + SP_TX_QUEUE - before) % SP_TX_QUEUE;
+
+	if (q->packet[at] != packet)
+		return;
+	r->slot.tsc[SP_CAPTURE_ROUND] = w->captures->queued[SP_PORT_LOOP][at].round;
+	r->slot.tsc[SP_CAPTURE_IN_HAND] = w->captures->queued[SP_PORT_LOOP][at].tsc;
+}
+
 static bool tap_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 {
 	struct sp_captures *ms = w->captures;
+	const uint64_t in_hand = stamp(w);
 
 	ms->packets = (const uint8_t *)p;
 	ms->stride = sizeof(*p);
@@ -104,6 +131,9 @@ static bool tap_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, 
 		ms->free = r->next;
 		r->wanted = bits;
 		describe(w, &r->slot, port, packet[i]);
+		r->slot.tsc[SP_CAPTURE_IN_HAND] = in_hand;
+		if (port == SP_PORT_LOOP)
+			came_by_loop(w, r, packet[i], n - i);
 		copy_frame(&r->slot, packet[i], SP_PACKET_ROOM);
 	}
 	return false;
@@ -217,6 +247,7 @@ static void tap_forget(struct sp_worker *w, struct sp_waiting *waiting)
 static void tap_settle(struct sp_worker *w)
 {
 	struct sp_captures *ms = w->captures;
+	const uint64_t passed = stamp(w);
 	const unsigned n = ms->count;
 
 	for (unsigned i = 0; i < n; i++) {
@@ -227,6 +258,7 @@ static void tap_settle(struct sp_worker *w)
 			continue;
 		if (!r->slot.fate)
 			set_fate(r, p, SP_CAPTURE_TAKEN, NULL);
+		r->slot.tsc[SP_CAPTURE_PASSED] = passed;
 		commit(w, r);
 	}
 	ms->count = 0;
@@ -237,8 +269,11 @@ static void tap_settle(struct sp_worker *w)
 static void tap_sender(struct sp_worker *w, uint16_t port, uint32_t context)
 {
 	const struct sp_tx_queue *q = &w->tx[port];
+	const unsigned at = (q->head + q->count - 1) % SP_TX_QUEUE;
 
-	w->captures->sender[port][(q->head + q->count - 1) % SP_TX_QUEUE] = context;
+	w->captures->sender[port][at] = context;
+	w->captures->queued[port][at].round = w->tsc;
+	w->captures->queued[port][at].tsc = stamp(w);
 }
 
 static void name_sender(struct sp_worker *w, struct sp_capture_slot *s, uint32_t id)
@@ -287,6 +322,8 @@ static void tap_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned 
 		describe(w, &head, port, packet);
 		head.fate = SP_CAPTURE_SENT;
 		head.outgoing = 1;
+		head.tsc[SP_CAPTURE_ROUND] = ms->queued[port][at + k].round;
+		head.tsc[SP_CAPTURE_IN_HAND] = ms->queued[port][at + k].tsc;
 		name_sender(w, &head, sender);
 		for (unsigned i = 0; i < SP_MAX_CAPTURES; i++)
 			if (bits & 1u << i) {
@@ -300,6 +337,7 @@ static void tap_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned 
 static void tap_took(struct sp_worker *w, uint16_t port, unsigned at, unsigned done)
 {
 	struct sp_captures *ms = w->captures;
+	const uint64_t passed = stamp(w);
 
 	for (unsigned i = 0; i < SP_MAX_CAPTURES; i++) {
 		struct lane *l;
@@ -309,7 +347,8 @@ static void tap_took(struct sp_worker *w, uint16_t port, unsigned at, unsigned d
 			continue;
 		l = &ms->capture[i]->lane[w->index];
 		for (unsigned k = 0; k < done && k < SP_OFFER; k++) {
-			staged += l->offered[k] == STAGED;
+			if (l->offered[k] == STAGED)
+				staged_slot(ms->capture[i], l, staged++)->tsc[SP_CAPTURE_PASSED] = passed;
 			if (l->offered[k] == LOST)
 				count_lost(l, port);
 		}
@@ -317,6 +356,7 @@ static void tap_took(struct sp_worker *w, uint16_t port, unsigned at, unsigned d
 			publish(l, staged);
 	}
 	memset(&ms->sender[port][at], 0, done * sizeof(ms->sender[port][0]));
+	memset(&ms->queued[port][at], 0, done * sizeof(ms->queued[port][0]));
 }
 
 static void tap_unsent(struct sp_worker *w, uint16_t port, struct rte_mbuf *packet, uint32_t context, enum sp_drop why)

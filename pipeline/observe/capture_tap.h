@@ -50,6 +50,9 @@ struct sp_captures {
 	struct sp_record *record[SP_BURST > SP_PARKED ? SP_BURST : SP_PARKED];
 	struct sp_record *free;
 	uint32_t sender[SP_PORT_LOOP + 1][SP_TX_QUEUE]; /* beside the queues: contexts, 0: none */
+	struct {
+		uint64_t round, tsc;
+	} queued[SP_PORT_LOOP + 1][SP_TX_QUEUE]; /* the same: when */
 	uint8_t *records;
 };
 

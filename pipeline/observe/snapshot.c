@@ -29,6 +29,8 @@ static void copy_worker(const struct sp_worker *w, struct sp_worker_counts *to)
 	to->now = w->now;
 	to->polls = w->polls;
 	to->busy_polls = w->busy_polls;
+	to->sleeps = w->sleeps;
+	to->woken = w->sleeps_woken;
 	to->ran = w->ran;
 	to->busy = w->busy;
 }

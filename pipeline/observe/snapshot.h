@@ -20,7 +20,7 @@
  * SP_DROP_FIRST_TX + refused + parked. */
 struct sp_worker_counts {
 	uint64_t drops[SP_DROP_COUNT];
-	uint64_t taken, refused, answered, forwarded, parked, polls, busy_polls;
+	uint64_t taken, refused, answered, forwarded, parked, polls, busy_polls, sleeps, woken;
 	sp_time ran, busy, now;
 	struct sp_rx_count rx[SP_PORT_LOOP + 1], tx[SP_PORT_LOOP + 1]; /* 0 for the exception port */
 };

@@ -141,6 +141,8 @@ static void report_workers(const struct sp_nic *nic, const struct sp_snapshot *s
 		sp_report_bool(r, "stopped", sp_watchdog_stopped(nic, i));
 		sp_report_uint(r, "polls", w->polls);
 		sp_report_uint(r, "busy_polls", w->busy_polls);
+		sp_report_uint(r, "sleeps", w->sleeps);
+		sp_report_uint(r, "woken", w->woken);
 		if (nic->started) {
 			sp_report_uint(r, "running_us", w->ran / SP_US);
 			sp_report_uint(r, "busy_us", w->busy / SP_US);

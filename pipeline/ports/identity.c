@@ -52,7 +52,7 @@ static int check_port(const struct sp_port *port, const char *tap, struct sp_err
 	const struct sp_port_kernel k = sp_port_kernel(port);
 	char name[IF_NAMESIZE], recipe[SP_IDENTITY_RECIPE];
 
-	if (!k.shared || !if_indextoname(k.interface, name))
+	if (!k.shared || k.hidden || !if_indextoname(k.interface, name))
 		return 0;
 	if (k.tap)
 		return sp_error_set(error, EADDRINUSE, "exception-address",

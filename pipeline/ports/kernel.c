@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernel.h"
+#include "netlink.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -81,14 +82,79 @@ int sp_kernel_interface(const char *name, struct sp_kernel_interface *interface)
 		interface->index = (unsigned)request.ifr_ifindex;
 	if (known && ask(s, SIOCGIFMTU, name, &request))
 		interface->mtu = (uint32_t)request.ifr_mtu;
-	if (known && ask(s, SIOCGIFFLAGS, name, &request))
+	if (known && ask(s, SIOCGIFFLAGS, name, &request)) {
 		interface->up = request.ifr_flags & IFF_UP;
+		interface->link = request.ifr_flags & IFF_RUNNING;
+	}
 	if (known && ask(s, SIOCGIFHWADDR, name, &request))
 		interface->ethernet =
 			request.ifr_hwaddr.sa_family == ARPHRD_ETHER || request.ifr_hwaddr.sa_family == ARPHRD_LOOPBACK;
 	interface->tap = known && is_tap(s, name);
 	close(s);
 	return known ? 0 : -ENODEV;
+}
+
+/* A value of ethtool(8)'s: false: the driver has none. */
+static bool ethtool(const char *name, void *value)
+{
+	struct ifreq request = {.ifr_data = value};
+	int s = strlen(name) < IF_NAMESIZE ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+	bool known;
+
+	if (s < 0)
+		return false;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	known = !ioctl(s, SIOCETHTOOL, &request);
+	close(s);
+	return known;
+}
+
+unsigned sp_kernel_queues(const char *name)
+{
+	struct ethtool_channels c = {.cmd = ETHTOOL_GCHANNELS};
+
+	return ethtool(name, &c) && c.max_combined && c.combined_count ? c.combined_count : 1;
+}
+
+bool sp_kernel_leaves_checksums(const char *name)
+{
+	struct ethtool_value v = {.cmd = ETHTOOL_GTXCSUM};
+
+	return ethtool(name, &v) && v.data;
+}
+
+bool sp_kernel_trusts_checksums(const char *name)
+{
+	struct ethtool_value v = {.cmd = ETHTOOL_GRXCSUM};
+
+	return ethtool(name, &v) && v.data;
+}
+
+bool sp_kernel_driver(const char *name, char driver[SP_KERNEL_DRIVER])
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	snprintf(driver, SP_KERNEL_DRIVER, "%s", ethtool(name, &info) ? info.driver : "");
+	return *driver;
+}
+
+bool sp_kernel_veth(const char *name, char peer[IF_NAMESIZE], bool *abroad)
+{
+	char driver[SP_KERNEL_DRIVER];
+	struct sp_netlink_link link;
+
+	*peer = 0;
+	*abroad = false;
+	if (!sp_kernel_driver(name, driver) || strcmp(driver, "veth"))
+		return false;
+	if (sp_netlink_link(if_nametoindex(name), &link))
+		return true;
+	*abroad = link.abroad;
+	if (link.abroad)
+		sp_netlink_name_abroad(link.space, link.peer, peer);
+	else if (!if_indextoname(link.peer, peer))
+		*peer = 0;
+	return true;
 }
 
 int sp_kernel_set_mtu(const char *name, uint32_t mtu)
@@ -263,4 +329,14 @@ int sp_kernel_socket_promiscuous(int fd, unsigned index)
 	struct packet_mreq request = {.mr_ifindex = (int)index, .mr_type = PACKET_MR_PROMISC};
 
 	return setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof(request)) ? -errno : 0;
+}
+
+int sp_kernel_promiscuous(unsigned index)
+{
+	const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	const int r = fd < 0 ? -errno : sp_kernel_socket_promiscuous(fd, index);
+
+	if (r && fd >= 0)
+		close(fd);
+	return r ? r : fd;
 }

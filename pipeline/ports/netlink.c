@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Three messages need no library. Lengths are checked all the same: attributes are read with what the kernel has sent.
+/* A few messages need no library. Lengths are checked all the same: attributes are read with what the kernel has sent.
  */
 #include "netlink.h"
 
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/genetlink.h>
 #include <linux/if_addr.h>
 #include <linux/if_ether.h>
 #include <linux/netlink.h>
@@ -25,7 +26,9 @@ struct request {
 	struct nlmsghdr head;
 	union {
 		struct ifaddrmsg address;
+		struct ifinfomsg link;
 		struct tcmsg filter;
+		struct genlmsghdr generic;
 	};
 	uint8_t attributes[128];
 };
@@ -41,10 +44,10 @@ static void add(struct request *r, uint16_t type, const void *data, uint16_t len
 }
 
 /* A socket with the request on its way, or -errno. */
-static int ask(struct request *r)
+static int ask_at(struct request *r, int protocol)
 {
 	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	const int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	const int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
 	int error;
 
 	if (s < 0)
@@ -56,6 +59,11 @@ static int ask(struct request *r)
 	error = errno;
 	close(s);
 	return -error;
+}
+
+static int ask(struct request *r)
+{
+	return ask_at(r, NETLINK_ROUTE);
 }
 
 /* Reads answers until one ends it: see(), on a message, returns false; an error, or the last of a dump. 0 or -errno. */
@@ -241,4 +249,179 @@ int sp_netlink_drops_ingress(unsigned index)
 	result = listen_to(s, see_first, &says);
 	close(s);
 	return result ? result : says == SP_FILTER_DROPS_ALL;
+}
+
+/* ---- XDP ---- */
+
+static bool see_xdp(void *arg, const struct nlmsghdr *m)
+{
+	const size_t head = NLMSG_LENGTH(sizeof(struct ifinfomsg));
+	struct part p;
+
+	if (m->nlmsg_type != RTM_NEWLINK || m->nlmsg_len < head)
+		return true;
+	p = find(find((struct part){(const uint8_t *)m + head, m->nlmsg_len - head}, IFLA_XDP), IFLA_XDP_PROG_ID);
+	if (p.len >= sizeof(uint32_t))
+		memcpy(arg, p.data, sizeof(uint32_t));
+	return false;
+}
+
+static struct request link_request(unsigned index)
+{
+	return (struct request){
+		.head = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)),
+			 .nlmsg_type = RTM_GETLINK,
+			 .nlmsg_flags = NLM_F_REQUEST},
+		.link = {.ifi_index = (int)index},
+	};
+}
+
+int sp_netlink_xdp(unsigned index, uint32_t *program)
+{
+	struct request r = link_request(index);
+	const int s = ask(&r);
+	int result;
+
+	*program = 0;
+	if (s < 0)
+		return s;
+	result = listen_to(s, see_xdp, program);
+	close(s);
+	return result;
+}
+
+/* ---- links ---- */
+
+/* The attributes behind a message's own head of so many bytes. */
+static struct part attributes(const struct nlmsghdr *m, size_t head)
+{
+	const size_t skip = NLMSG_HDRLEN + NLMSG_ALIGN(head);
+
+	return m->nlmsg_len < skip ? (struct part){0} : (struct part){(const uint8_t *)m + skip, m->nlmsg_len - skip};
+}
+
+static bool number_of(struct part in, uint16_t type, uint32_t *value)
+{
+	const struct part p = find(in, type);
+
+	if (p.len != sizeof(*value))
+		return false;
+	memcpy(value, p.data, sizeof(*value));
+	return true;
+}
+
+static bool see_link(void *arg, const struct nlmsghdr *m)
+{
+	const struct part all = attributes(m, sizeof(struct ifinfomsg));
+	struct sp_netlink_link *link = arg;
+	uint32_t value;
+
+	if (m->nlmsg_type != RTM_NEWLINK)
+		return true;
+	if (number_of(all, IFLA_MASTER, &value))
+		link->master = value;
+	if (number_of(all, IFLA_LINK, &value))
+		link->peer = value;
+	link->abroad = number_of(all, IFLA_LINK_NETNSID, &value);
+	if (link->abroad)
+		link->space = (int)value;
+	return false;
+}
+
+int sp_netlink_link(unsigned index, struct sp_netlink_link *link)
+{
+	struct request r = link_request(index);
+	const int s = ask(&r);
+	int result;
+
+	*link = (struct sp_netlink_link){0};
+	if (s < 0)
+		return s;
+	result = listen_to(s, see_link, link);
+	close(s);
+	return result;
+}
+
+static bool see_name(void *arg, const struct nlmsghdr *m)
+{
+	const struct part name = find(attributes(m, sizeof(struct ifinfomsg)), IFLA_IFNAME);
+
+	if (m->nlmsg_type != RTM_NEWLINK)
+		return true;
+	if (name.len && name.len <= IF_NAMESIZE && !name.data[name.len - 1])
+		memcpy(arg, name.data, name.len);
+	return false;
+}
+
+bool sp_netlink_name_abroad(int space, unsigned index, char name[IF_NAMESIZE])
+{
+	struct request r = link_request(index);
+	int s;
+
+	*name = 0;
+	add(&r, IFLA_TARGET_NETNSID, &space, sizeof(space));
+	s = ask(&r);
+	if (s < 0)
+		return false;
+	if (listen_to(s, see_name, name))
+		*name = 0;
+	close(s);
+	return *name;
+}
+
+/* ---- what drivers can do for XDP ---- */
+
+/* Of linux/netdev.h, which is younger than the kernel's headers may be. */
+enum { DEV_GET = 1, DEV_IFINDEX = 1, DEV_XDP_FEATURES = 3 };
+
+static bool see_family(void *arg, const struct nlmsghdr *m)
+{
+	const struct part id = find(attributes(m, sizeof(struct genlmsghdr)), CTRL_ATTR_FAMILY_ID);
+
+	if (id.len == sizeof(uint16_t))
+		memcpy(arg, id.data, sizeof(uint16_t));
+	return false;
+}
+
+static bool see_features(void *arg, const struct nlmsghdr *m)
+{
+	const struct part value = find(attributes(m, sizeof(struct genlmsghdr)), DEV_XDP_FEATURES);
+
+	if (value.len == sizeof(uint64_t))
+		memcpy(arg, value.data, sizeof(uint64_t));
+	return false;
+}
+
+/* One question with one attribute to a family of generic netlink. */
+static int ask_family(uint16_t family, uint8_t command, uint16_t attribute, const void *data, uint16_t len,
+		      bool (*see)(void *arg, const struct nlmsghdr *m), void *arg)
+{
+	struct request r = {
+		.head = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct genlmsghdr)),
+			 .nlmsg_type = family,
+			 .nlmsg_flags = NLM_F_REQUEST},
+		.generic = {.cmd = command, .version = 1},
+	};
+	int s, result;
+
+	add(&r, attribute, data, len);
+	s = ask_at(&r, NETLINK_GENERIC);
+	if (s < 0)
+		return s;
+	result = listen_to(s, see, arg);
+	close(s);
+	return result;
+}
+
+int sp_netlink_xdp_features(unsigned index, uint64_t *features)
+{
+	static const char name[] = "netdev";
+	uint16_t family = 0;
+	int r = ask_family(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, name, sizeof(name), see_family,
+			   &family);
+
+	*features = 0;
+	if (!r && !family)
+		r = -ENOENT;
+	return r ? r : ask_family(family, DEV_GET, DEV_IFINDEX, &index, sizeof(index), see_features, features);
 }

@@ -6,6 +6,8 @@
 #include "../error.h"
 #include "kernel.h"
 #include "../process.h"
+#include "wake.h"
+#include "xdp.h"
 
 #include <linux/capability.h>
 #include <linux/if_packet.h>
@@ -28,6 +30,9 @@
 struct sp_port_below {
 	enum { HIDDEN, NOTHING /* no kernel below */, SOCKETS, MISSED, TAP } drops;
 	bool external, mapped, shared, tap;
+	bool xdp, takes_all; /* net_af_xdp; ... and the kernel gets nothing of what the interface receives */
+	struct sp_xdp_sockets xdp_sockets;
+	int promiscuous;    /* a socket that keeps the interface so, or -1 */
 	unsigned interface; /* kernel's ifindex; 0: none */
 	uint32_t mtu;	    /* of the interface, at opening */
 	uint32_t framesz;   /* net_af_packet's ring slot */
@@ -75,7 +80,9 @@ static struct sp_port_below *below_new(const struct rte_eth_dev_info *info)
 		b->mtu = i.mtu;
 	}
 	b->tap = is(info, "net_tap");
-	b->shared = b->interface && (packet || pcap || b->tap || is(info, "net_af_xdp"));
+	b->xdp = is(info, "net_af_xdp");
+	b->promiscuous = -1;
+	b->shared = b->interface && (packet || pcap || b->tap || b->xdp);
 	/* Zero copy needs a driver that is done with external memory before it frees the mbuf. af_packet, pcap and null
 	 * are. virtio-user's peer maps EAL's memory only; the peer of a ring or a vhost port may hold packets for any
 	 * time. A PCI device reads memory that is mapped for it (sp_port_map), by virtual address. */
@@ -89,6 +96,8 @@ static struct sp_port_below *below_new(const struct rte_eth_dev_info *info)
 		b->drops = b->sockets ? SOCKETS : HIDDEN;
 	} else if (pcap) {
 		b->drops = b->interface ? MISSED : NOTHING;
+	} else if (b->xdp) {
+		b->drops = MISSED;
 	} else if (is(info, "net_null") || is(info, "net_ring")) {
 		b->drops = NOTHING;
 	} else if (b->tap && b->interface) {
@@ -195,18 +204,33 @@ static int setup_queues(struct sp_port *port, const char *device, uint16_t queue
 	/* virtio puts its own header into the buffer. */
 	uint32_t room = SP_PORT_FRAME(port->nic->config.mtu) + sizeof(struct virtio_net_hdr_mrg_rxbuf);
 	uint16_t descriptors_rx, descriptors_tx;
+	uint32_t least = 0;
+	char name[IF_NAMESIZE], peer[IF_NAMESIZE], hint[96] = "";
+	bool abroad;
 	int r;
 
+	/* The kernel takes no program then, and libxdp says no more than that. */
+	if (port->below->xdp && if_indextoname(port->below->interface, name) && sp_kernel_veth(name, peer, &abroad))
+		snprintf(hint, sizeof(hint), " (is the MTU at the other end of this veth larger than %u?)",
+			 sp_xdp_largest_mtu());
+	else if (port->below->xdp)
+		snprintf(hint, sizeof(hint), " (has its driver no XDP? xdp_prog does without, af_packet: too)");
 	if (port->below->framesz) /* net_af_packet needs room for a full ring slot */
 		room = RTE_MAX(room, port->below->framesz - (uint32_t)(TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)));
+	if (port->below->xdp)
+		room += SP_XDP_HEADROOM;
 	if (room > UINT16_MAX - RTE_PKTMBUF_HEADROOM)
 		return sp_error_set(error, ENOTSUP, "port", "port %s: frames of %u bytes are too large", device, room);
 	descriptors_rx = descriptors_tx = room > SP_JUMBO_ROOM ? JUMBO_DESCRIPTORS : DESCRIPTORS;
+	if (port->below->xdp) {
+		descriptors_rx = descriptors_tx = SP_XDP_DESCRIPTORS;
+		least = 2u * SP_XDP_DESCRIPTORS * queues; /* what the kernel has at the end is lost */
+	}
 	r = rte_eth_dev_adjust_nb_rx_tx_desc(port->ethdev, &descriptors_rx, &descriptors_tx);
 	if (r && r != -ENOTSUP)
 		return sp_error_set(error, -r, "port", "port %s: descriptors: %s", device, strerror(-r));
 	port->pool = sp_process_port_pool(port->ethdev, room,
-					  (uint32_t)queues * (descriptors_rx + descriptors_tx + SP_BACKLOG));
+					  (uint32_t)queues * (descriptors_rx + descriptors_tx + SP_BACKLOG), least);
 	if (!port->pool)
 		return sp_error_set(error, ENOMEM, "port",
 				    "port %s: no memory for %u byte packet buffers of %u queues (give EAL more with "
@@ -217,15 +241,31 @@ static int setup_queues(struct sp_port *port, const char *device, uint16_t queue
 		if (!r)
 			r = rte_eth_tx_queue_setup(port->ethdev, q, descriptors_tx, SOCKET_ID_ANY, NULL);
 		if (r)
-			return sp_error_set(error, -r, "port", "port %s: queue %u: %s", device, q, strerror(-r));
+			return sp_error_set(error, -r, "port", "port %s: queue %u: %s%s", device, q, strerror(-r),
+					    hint);
 	}
 	return 0;
+}
+
+/* The driver's sockets, one for each queue; NULL: it has none. */
+static const int *sockets_of(const struct sp_port *port, uint16_t queues, int socket[SP_MAX_WORKERS])
+{
+	const struct sp_port_below *b = port->below;
+
+	if (b->sockets == queues)
+		return b->fd;
+	if (b->xdp_sockets.count != queues)
+		return NULL;
+	for (uint16_t q = 0; q < queues; q++)
+		socket[q] = b->xdp_sockets.of[q].fd;
+	return socket;
 }
 
 static int start(struct sp_port *port, const char *device, uint16_t queues, struct sp_error *error)
 {
 	struct rte_eth_conf conf = {0};
 	struct rte_eth_dev_info info;
+	int socket[SP_MAX_WORKERS];
 	int r;
 
 	r = rte_eth_dev_info_get(port->ethdev, &info);
@@ -244,24 +284,34 @@ static int start(struct sp_port *port, const char *device, uint16_t queues, stru
 	conf.rxmode.mtu = RTE_MIN(port->nic->config.mtu, largest_mtu(&info));
 	if (port->below->external) /* headers, payload, ICRC */
 		conf.txmode.offloads |= info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	port->wake = sp_port_wake_create(port->ethdev, &info, queues, &conf);
+	if (!port->wake)
+		return sp_error_set(error, ENOMEM, "port", "no memory for a port");
 	r = rte_eth_dev_configure(port->ethdev, queues, queues, &conf);
 	if (r)
 		return sp_error_set(error, -r, "port", "port %s: configuring %u queues: %s", device, queues,
 				    strerror(-r));
 	r = set_mtu(port, device, &info, error);
+	if (port->below->xdp)
+		sp_xdp_begin();
 	if (!r)
 		r = setup_queues(port, device, queues, error);
+	if (port->below->xdp)
+		sp_xdp_end(&port->below->xdp_sockets);
 	if (r)
 		return r;
 	r = rte_eth_dev_start(port->ethdev);
 	if (r)
 		return sp_error_set(error, -r, "port", "port %s does not start: %s", device, strerror(-r));
 	port->started = true;
+	sp_port_wake_started(port->wake, sockets_of(port, queues, socket));
 	/* A packet socket's promiscuous mode needs no extra capability, and leaves the interface unchanged. Virtual
 	 * devices may refuse; they deliver every frame anyway. */
 	for (unsigned i = 0; i < port->below->sockets; i++)
 		sp_kernel_socket_promiscuous(port->below->fd[i], port->below->interface);
-	if (!port->below->sockets)
+	if (port->below->xdp)
+		port->below->promiscuous = sp_kernel_promiscuous(port->below->interface);
+	else if (!port->below->sockets)
 		rte_eth_promiscuous_enable(port->ethdev);
 	return 0;
 }
@@ -295,7 +345,11 @@ static int open_ethdev(struct sp_port *port, const char *text, uint16_t queues, 
 		return sp_error_set(error, EBUSY, "port", "port %s is in use by another NIC of this process", text);
 	port->taken = true;
 	sp_process_log_hold();
+	sp_process_log_peers(true);
 	r = start(port, text, queues, error);
+	if (!r && spec.kind == SP_VDEV_AF_XDP)
+		port->below->takes_all = sp_xdp_takes_all(&spec);
+	sp_process_log_peers(false);
 	sp_process_log_release(said, sizeof(said));
 	if (r && error && *said && strlen(error->text) + strlen(said) + 20 < sizeof(error->text))
 		snprintf(error->text + strlen(error->text), sizeof(error->text) - strlen(error->text),
@@ -362,7 +416,11 @@ static void take_down(struct sp_port *port)
 		for (unsigned i = 0; i < b->sockets; i++)
 			close(b->fd[i]);
 	}
+	if (b && b->promiscuous >= 0)
+		close(b->promiscuous);
 	sp_vdev_remove(port->vdev);
+	if (b && port->vdev)
+		sp_xdp_close(&b->xdp_sockets);
 	sp_process_log_release(NULL, 0);
 }
 
@@ -376,6 +434,8 @@ void sp_port_close(struct sp_port *port)
 {
 	if (port->ops)
 		return;
+	sp_port_wake_destroy(port->wake);
+	port->wake = NULL;
 	without_sigpipe(take_down, port);
 	port->vdev = NULL;
 	free(port->below);
@@ -440,7 +500,7 @@ struct sp_port_kernel sp_port_kernel(const struct sp_port *port)
 {
 	const struct sp_port_below *b = port->below;
 
-	return b ? (struct sp_port_kernel){b->interface, b->shared, b->tap} : (struct sp_port_kernel){0};
+	return b ? (struct sp_port_kernel){b->interface, b->shared, b->tap, b->takes_all} : (struct sp_port_kernel){0};
 }
 
 int sp_port_set_mac(const struct sp_port *port, const uint8_t mac[6])

@@ -22,6 +22,7 @@ struct sp_port {
 	bool taken, started;
 	struct sp_vdev *vdev;	     /* made by the NIC, or NULL */
 	struct sp_port_below *below; /* facts about driver and kernel; NULL with ops */
+	struct sp_port_wake *wake;   /* NULL with ops */
 };
 
 /* Finds or creates the device, configures and starts it with that many queue pairs. Errors have text and the key
@@ -38,6 +39,7 @@ struct sp_port_kernel {
 	unsigned interface; /* index of the interface below it; 0: none that is known */
 	bool shared;	    /* the kernel receives what the port does, or is its peer */
 	bool tap;	    /* the kernel is at the other end */
+	bool hidden;	    /* shared, but nothing reaches the kernel while the port is open */
 };
 struct sp_port_kernel sp_port_kernel(const struct sp_port *port);
 int sp_port_set_mac(const struct sp_port *port, const uint8_t mac[6]); /* the device's; -errno */

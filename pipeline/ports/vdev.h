@@ -18,6 +18,7 @@
 enum sp_vdev_kind {
 	SP_VDEV_NONE, /* an ethdev created by EAL */
 	SP_VDEV_AF_PACKET,
+	SP_VDEV_AF_XDP,
 	SP_VDEV_TAP,
 	SP_VDEV_VIRTIO_USER,
 	SP_VDEV_VHOST,
@@ -57,6 +58,8 @@ int sp_vdev_check(const struct sp_vdev_spec *spec, const struct sp_vdev_wants *w
 int sp_vdev_arguments(const struct sp_vdev_spec *spec, const struct sp_vdev_wants *wants, char *args, size_t room);
 /* The kernel's interface below such a port, or NULL. */
 const char *sp_vdev_interface(const struct sp_vdev_spec *spec);
+/* 0: there is such an Ethernet interface, and it is up. */
+int sp_vdev_check_interface(const char *name, struct sp_error *error);
 
 /* virtio-user and vhost: true if the port creates the socket, false if it connects. */
 bool sp_vdev_listens(const struct sp_vdev_spec *spec);

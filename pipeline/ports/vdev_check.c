@@ -4,6 +4,7 @@
 #include "kernel.h"
 #include "../process.h"
 #include "vdev.h"
+#include "xdp.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -30,7 +31,7 @@ static int lacks(struct sp_error *error, const char *port, const char *what, con
 
 /* ---- interfaces ---- */
 
-static int check_interface(const char *name, struct sp_error *error)
+int sp_vdev_check_interface(const char *name, struct sp_error *error)
 {
 	struct sp_kernel_interface i;
 	char all[120];
@@ -67,7 +68,7 @@ static int check_af_packet(const struct sp_vdev_spec *spec, const struct sp_vdev
 				    "af_packet:%s: blocksz=%u: a multiple of the page size (%u) and of framesz (%u) is "
 				    "needed, at most 4194304",
 				    spec->target, blocksz, page, framesz);
-	r = check_interface(spec->target, error);
+	r = sp_vdev_check_interface(spec->target, error);
 	/* The driver sets the interface's flags at start, even if unchanged. */
 	if (!r && !(sp_kernel_capable(CAP_NET_RAW) && sp_kernel_capable(CAP_NET_ADMIN)))
 		r = lacks(error, spec->target, "CAP_NET_RAW and CAP_NET_ADMIN", "cap_net_raw,cap_net_admin");
@@ -198,6 +199,8 @@ int sp_vdev_check(const struct sp_vdev_spec *spec, const struct sp_vdev_wants *w
 	switch (spec->kind) {
 	case SP_VDEV_AF_PACKET:
 		return check_af_packet(spec, wants, error);
+	case SP_VDEV_AF_XDP:
+		return sp_xdp_check(spec, wants, error);
 	case SP_VDEV_TAP:
 		return check_tap(spec->target, wants->mtu, error);
 	case SP_VDEV_VIRTIO_USER:
@@ -208,7 +211,7 @@ int sp_vdev_check(const struct sp_vdev_spec *spec, const struct sp_vdev_wants *w
 	case SP_VDEV_PCAP:
 		return check_capture(spec, error);
 	case SP_VDEV_PCAP_IFACE:
-		r = check_interface(spec->target, error);
+		r = sp_vdev_check_interface(spec->target, error);
 		if (!r && !sp_kernel_capable(CAP_NET_RAW))
 			r = lacks(error, spec->target, "CAP_NET_RAW (packet sockets)", "cap_net_raw");
 		return r;
@@ -225,22 +228,14 @@ static int explain_vdev(const char *device, const char *args, struct sp_error *e
 		const char *driver, *key;
 		enum sp_vdev_kind kind;
 	} known[] = {
-		{"net_af_packet", "iface=", SP_VDEV_AF_PACKET},
-		{"eth_af_packet", "iface=", SP_VDEV_AF_PACKET},
-		{"net_tap", "iface=", SP_VDEV_TAP},
-		{"net_vhost", "iface=", SP_VDEV_VHOST},
-		{"net_virtio_user", "path=", SP_VDEV_VIRTIO_USER},
-		{"net_pcap", "iface=", SP_VDEV_PCAP_IFACE},
-		{"net_pcap", "rx_pcap=", SP_VDEV_PCAP},
+		{"net_af_packet", "iface=", SP_VDEV_AF_PACKET}, {"eth_af_packet", "iface=", SP_VDEV_AF_PACKET},
+		{"net_af_xdp", "iface=", SP_VDEV_AF_XDP},	{"net_tap", "iface=", SP_VDEV_TAP},
+		{"net_vhost", "iface=", SP_VDEV_VHOST},		{"net_virtio_user", "path=", SP_VDEV_VIRTIO_USER},
+		{"net_pcap", "iface=", SP_VDEV_PCAP_IFACE},	{"net_pcap", "rx_pcap=", SP_VDEV_PCAP},
 	};
 	const struct sp_vdev_wants wants = {.mtu = 256, .queues = 1}; /* any values: not checked here */
 	struct sp_vdev_spec spec = {0};
 
-	if (!strncmp(device, "net_af_xdp", 10) &&
-	    !(sp_kernel_capable(CAP_NET_RAW) && sp_kernel_capable(CAP_NET_ADMIN) &&
-	      (sp_kernel_capable(CAP_BPF) || sp_kernel_capable(CAP_SYS_ADMIN))))
-		return lacks(error, device, "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF",
-			     "cap_net_raw,cap_net_admin,cap_bpf");
 	for (unsigned i = 0; i < RTE_DIM(known); i++) {
 		const char *value = strstr(args, known[i].key);
 
@@ -249,6 +244,8 @@ static int explain_vdev(const char *device, const char *args, struct sp_error *e
 		value += strlen(known[i].key);
 		spec.kind = known[i].kind;
 		snprintf(spec.target, sizeof(spec.target), "%.*s", (int)strcspn(value, ","), value);
+		if (spec.kind == SP_VDEV_AF_XDP) /* which of the queues is for EAL's arguments to say */
+			strcpy(spec.devargs, "start_queue=0");
 		return sp_vdev_check(&spec, &wants, error);
 	}
 	return 0;

@@ -24,6 +24,7 @@
 const struct sp_vdev_type sp_vdev_types[] = {
 	[SP_VDEV_NONE] = {"", "", false, {NULL}},
 	[SP_VDEV_AF_PACKET] = {"af_packet", "net_af_packet", true, {"framesz", "blocksz", "framecnt", "qdisc_bypass"}},
+	[SP_VDEV_AF_XDP] = {"af_xdp", "net_af_xdp", true, {"start_queue", "force_copy", "busy_budget", "xdp_prog"}},
 	[SP_VDEV_TAP] = {"tap", "net_tap", true, {"mac", "remote"}},
 	[SP_VDEV_VIRTIO_USER] = {"virtio-user",
 				 "net_virtio_user",
@@ -136,6 +137,7 @@ static int parse_target(struct sp_vdev_spec *spec, struct sp_error *error)
 
 	switch (spec->kind) {
 	case SP_VDEV_AF_PACKET:
+	case SP_VDEV_AF_XDP:
 	case SP_VDEV_PCAP_IFACE:
 	case SP_VDEV_TAP:
 		if (*t && strlen(t) < IF_NAMESIZE && !strchr(t, '/') && strcmp(t, ".") && strcmp(t, ".."))
@@ -162,8 +164,8 @@ static int parse_target(struct sp_vdev_spec *spec, struct sp_error *error)
 
 int sp_vdev_parse(const char *device, struct sp_vdev_spec *spec, struct sp_error *error)
 {
-	static const char *const words[] = {"af_packet", "tap",	       "virtio-user", "vhost", "ring",
-					    "pcap",	 "pcap-iface", "null",	      NULL};
+	static const char *const words[] = {"af_packet", "af_xdp", "tap",	 "virtio-user", "vhost",
+					    "ring",	 "pcap",   "pcap-iface", "null",	NULL};
 	const char *colon = strchr(device, ':'), *comma;
 	char word[32];
 
@@ -191,10 +193,11 @@ int sp_vdev_parse(const char *device, struct sp_vdev_spec *spec, struct sp_error
 			return 0;
 		}
 		near = sp_nearest(word, words);
-		return refuse(error, EINVAL,
-			      "'%.40s' is no kind of port%s%s%s; there are af_packet, tap, virtio-user, vhost, ring, "
-			      "pcap, pcap-iface, null, and the names of DPDK's devices",
-			      word, near ? ", is " : "", near ? near : "", near ? " meant?" : "");
+		return refuse(
+			error, EINVAL,
+			"'%.40s' is no kind of port%s%s%s; there are af_packet, af_xdp, tap, virtio-user, vhost, ring, "
+			"pcap, pcap-iface, null, and the names of DPDK's devices",
+			word, near ? ", is " : "", near ? near : "", near ? " meant?" : "");
 	}
 	colon++;
 	comma = colon + strcspn(colon, ",");
@@ -216,9 +219,15 @@ int sp_vdev_parse(const char *device, struct sp_vdev_spec *spec, struct sp_error
 
 const char *sp_vdev_interface(const struct sp_vdev_spec *spec)
 {
-	return spec->kind == SP_VDEV_AF_PACKET || spec->kind == SP_VDEV_PCAP_IFACE || spec->kind == SP_VDEV_TAP
-		       ? spec->target
-		       : NULL;
+	switch (spec->kind) {
+	case SP_VDEV_AF_PACKET:
+	case SP_VDEV_AF_XDP:
+	case SP_VDEV_PCAP_IFACE:
+	case SP_VDEV_TAP:
+		return spec->target;
+	default:
+		return NULL;
+	}
 }
 
 bool sp_vdev_listens(const struct sp_vdev_spec *spec)
@@ -309,6 +318,10 @@ int sp_vdev_arguments(const struct sp_vdev_spec *spec, const struct sp_vdev_want
 	switch (spec->kind) {
 	case SP_VDEV_AF_PACKET:
 		af_packet_arguments(spec, w, &a);
+		break;
+	case SP_VDEV_AF_XDP: /* zero copy, where the interface's driver has it */
+		args_add(&a, "iface", "%s", spec->target);
+		args_add(&a, "queue_count", "%u", w->queues);
 		break;
 	case SP_VDEV_TAP:
 		args_add(&a, "iface", "%s", spec->target);

@@ -157,6 +157,20 @@ static inline void put_icrc(uint8_t *at, uint32_t icrc)
 	memcpy(at, &icrc, 4);
 }
 
+static inline bool is_copied_along(const struct sp_send *s)
+{
+	return s->len >= sp_icrc_copy_from && !s->piece;
+}
+
+/* Copies a large payload, and computes the ICRC meanwhile. l3: of a packet whose headers are there. */
+static void copy_along(uint8_t *l3, const struct sp_path *p, const struct sp_send *s, uint32_t l3_bytes)
+{
+	const uint8_t *from = s->mem ? s->mem->base + s->offset : s->bytes;
+	const uint32_t head = p->head_len + HEAD_BTH + s->ext_len - p->l2_len;
+
+	put_icrc(l3 + l3_bytes - 4, sp_icrc_copy(l3, p->l3_len, head, from, s->len));
+}
+
 /* ---- checks and counters ---- */
 
 /* len: bytes from the IP header on. No overflow as long as the summands are within their limits. */
@@ -224,6 +238,10 @@ static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s,
 	b = fill_rest(f, p, s);
 	if (unlikely(payload_less && s->len > SP_PAYLOAD_KEPT))
 		return m;
+	if (!payload_less && is_copied_along(s)) {
+		copy_along(f + p->l2_len, p, s, l3_bytes);
+		return m;
+	}
 	fill_payload(b, s);
 	if (likely(!payload_less))
 		put_icrc(f + p->l2_len + l3_bytes - 4, sp_icrc(f + p->l2_len, p->l3_len, l3_bytes - 4));
@@ -361,6 +379,13 @@ static inline void fill_heads(const struct run *r, struct rte_mbuf *const *m, co
 
 #define NEAR 16384 /* bytes that stay in the L1 cache between two passes */
 
+static inline uint8_t *l3_of(struct rte_mbuf *m, const struct sp_path *p, uint32_t l3_bytes)
+{
+	m->pkt_len = p->l2_len + l3_bytes;
+	m->data_len = (uint16_t)m->pkt_len;
+	return rte_pktmbuf_mtod_offset(m, uint8_t *, p->l2_len);
+}
+
 /* Writes payload and ICRC from packet i on, as long as the bytes fit in NEAR; returns the next packet. */
 static inline unsigned fill_near(const struct run *r, struct rte_mbuf *const *m, const struct sp_path *p,
 				 const struct sp_send *s, unsigned i)
@@ -370,11 +395,9 @@ static inline unsigned fill_near(const struct run *r, struct rte_mbuf *const *m,
 	unsigned k = 0;
 
 	for (; i < r->n && bytes < NEAR; i++, k++) {
-		l3[k] = rte_pktmbuf_mtod_offset(m[i], uint8_t *, p->l2_len);
+		l3[k] = l3_of(m[i], p, r->len[i]);
 		before[k] = r->len[i] - 4;
 		bytes += r->len[i];
-		m[i]->pkt_len = p->l2_len + r->len[i];
-		m[i]->data_len = (uint16_t)m[i]->pkt_len;
 		fill_payload(l3[k] - p->l2_len + p->head_len + HEAD_BTH + s[i].ext_len, &s[i]);
 	}
 	sp_icrc_run((const uint8_t *const *)l3, p->l3_len, before, k, icrc);
@@ -390,8 +413,14 @@ static bool copy_run(const struct run *r, struct rte_mbuf **m, const struct sp_p
 	if (unlikely(rte_pktmbuf_alloc_bulk(sp_process_pool(), m, r->n)))
 		return false;
 	fill_heads(r, m, p, s, mac);
-	for (unsigned i = 0; i < r->n;)
-		i = fill_near(r, m, p, s, i);
+	for (unsigned i = 0; i < r->n;) {
+		if (is_copied_along(&s[i])) {
+			copy_along(l3_of(m[i], p, r->len[i]), p, &s[i], r->len[i]);
+			i++;
+		} else {
+			i = fill_near(r, m, p, s, i);
+		}
+	}
 	return true;
 }
 

@@ -39,7 +39,7 @@ def section(figure):
         parts.append(table([heading, *(["-" if cell is None else cell for cell in claim] for claim in figure.claims)]))
     if figure.table:
         parts.append(table(figure.table))
-    links = ["[table](%s.csv)" % figure.name] + (["[SVG](%s.svg)" % figure.name] if figure.panels else [])
+    links = ["[table](%s.csv)" % figure.name] + (["[%s](%s.%s)" % (form.upper(), figure.name, form) for form in ("svg", "pdf")] if figure.panels else [])
     parts.append("%s. %s" % ("; ".join(figure.notes), ", ".join(links)))
     return "\n\n".join(parts)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures: their table as CSV, their plots by gnuplot, as SVG and PNG."""
+"""Figures: their table as CSV, their plots by gnuplot, as SVG, PNG and PDF. What tells series apart does so without colours, too."""
 
 import csv
 import io
@@ -10,7 +10,15 @@ import textwrap
 
 COLOURS = {"sr-rto": "#c0392b", "sr-nack": "#e08e0b", "ec-mds": "#1f5fa8", "ec-xor": "#2e8b57"}
 OTHERS = ("#1f5fa8", "#c0392b", "#2e8b57", "#e08e0b", "#7d3c98", "#555555", "#16a0b0", "#a0522d")
+# Of gnuplot, by colour: a point that is measured has the shape of its series also where a line of that colour is the model.
+SHAPES, PATTERNS = (7, 5, 9, 13, 11, 6, 4, 8), (3, 1, 2, 4, 5, 6, 7)
 WIDTH, WIDE, HEIGHT = 400, 560, 360  # of a panel, pixels; of a map
+
+
+def shape(colour):
+    """The point of a colour."""
+    known = list(dict.fromkeys([*COLOURS.values(), *OTHERS]))
+    return SHAPES[known.index(colour) % len(SHAPES)] if colour in known else SHAPES[0]
 
 
 class Series:
@@ -88,15 +96,19 @@ def grid_script(panel, at):
 
 def series_script(panel, at):
     text, plots, others = "", [], 0
+    measured = any(series.kind == "points" for series in panel.series)
     for i, series in enumerate(panel.series):
         name = "d%d_%d" % (at, i)
         points = [(panel.names.index(p[0]) if panel.names else p[0], *p[1:]) for p in series.points]
         colour = series.colour or OTHERS[others % len(OTHERS)]
         others += not series.colour
         text += block(name, [(*p, 0) if len(p) == 2 else p for p in points])
-        style = {"line": "lines lw 2", "dashes": "lines lw 2 dt (6,4)", "points": "yerrorbars pt 7 ps 0.7 lw 1.5"}[series.kind]
+        # Points on a line that has no measured ones: some eight, not each sample.
+        point = "pt %d ps 0.7" % shape(colour)
+        line = "lines" if measured else "linespoints %s pi %d" % (point, -(-len(points) // 8))
+        style = {"line": line + " lw 2", "dashes": line + " lw 2 dt (6,4)", "points": "yerrorbars %s lw 1.5" % point}[series.kind]
         if panel.bars:
-            style = "boxerrorbars fs solid 0.6"
+            style = "boxerrorbars fs pattern %d border" % PATTERNS[i % len(PATTERNS)]
         using = "1:2:3" if series.kind == "points" else "1:2"
         if panel.bars:
             using = "(%g + $1):2:3" % ((i - (len(panel.series) - 1) / 2) * 0.8 / len(panel.series))
@@ -132,16 +144,22 @@ def script(figure):
     return text + "unset multiplot\n", width, HEIGHT * down + 35 + 15 * len(lines)
 
 
-def draw(figure, folder):
+TERMINALS = {
+    "svg": "svg font 'DejaVu Sans,12' background 'white' enhanced size %d,%d",
+    "png": "pngcairo font 'DejaVu Sans,10' enhanced size %d,%d",
+    "pdf": "pdfcairo font 'DejaVu Sans,10' enhanced size %.3fin,%.3fin",
+}
+
+
+def draw(figure, folder, forms=tuple(TERMINALS)):
     text, width, height = script(figure)
-    for form, terminal in (
-        ("svg", "svg font 'DejaVu Sans,12' background 'white' enhanced"),
-        ("png", "pngcairo font 'DejaVu Sans,10' enhanced"),
-    ):
+    for form in forms:
+        scale = 72 if form == "pdf" else 1
+        terminal = TERMINALS[form] % (width / scale, height / scale)
         path = os.path.join(folder, "%s.%s" % (figure.name, form))
         process = subprocess.run(
             ["gnuplot"],
-            input="set terminal %s size %d,%d\nset output %s\n%s" % (terminal, width, height, quote(path), text),
+            input="set terminal %s\nset output %s\n%s" % (terminal, quote(path), text),
             stderr=subprocess.PIPE,
             text=True,
         )

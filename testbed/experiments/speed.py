@@ -24,7 +24,7 @@ GROUPS = {
     "virtual": (STEADY, "virtual-", ()),
     "memory": (STEADY, "memory-", ()),
     "codes": (CODES, "ec-encode,ec-decode", ()),
-    "processes": (PROCESSES, "latency-nic,latency-vhost,file-", ()),
+    "processes": (PROCESSES, "latency-nic,latency-vhost,file-,stream-,idle-", ()),
 }
 SIZES = [2, 4, 8, 16, 32, 64, 128]
 CHUNKS = [1, 2, 4, 8, 16, 32, 64]

@@ -56,7 +56,7 @@ def percent(value):
 
 
 def verdict(case):
-    if case["required"] is None:
+    if case["required"] is None or case["meets"] is None:
         return "-"
     return "met" if case["meets"] else "**missed**"
 
@@ -95,6 +95,11 @@ def required(all_):
                     c["baseline"],
                 )
             )
+            rows += [
+                (stem(c), checked(c), number(c["value"] / o["value"], 2), number(o["required"], 2), verdict(o), "-", o["name"])
+                for o in c["others"]
+                if o.get("required") and o["value"] and not why_not(c)
+            ]
     codes = [c for c in cases(all_, "codes") if c["required"]]
     if codes:
         met = sum(bool(c["meets"]) for c in codes)

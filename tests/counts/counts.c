@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs cases of `spindle bench`, and one of its own, a fixed number of times each, for callgrind to count their
- * instructions: those of sp_nic_poll() and what it calls, which counts.py tells it to collect. A first run fills
- * tables and caches and does not count. Prints a line for each case: its label, how many units it had, of what; or
- * that it is skipped, and why.
- *   counts [LABEL...]
+ * Runs cases of `spindle bench`, and some of its own, a fixed number of times each, for callgrind to count their
+ * instructions: those of sp_nic_poll() and what it calls, which counts.py tells it to collect, or of a kernel alone. A
+ * first run fills tables and caches and does not count. SPINDLE_ISA names the level of instructions; where the
+ * processor lacks it, "level skipped WHY" is all that is said. Prints a line for each case: its label, how many units
+ * it had, of what; or that it is skipped, and why. counts [LABEL...]
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +15,8 @@
 
 #include "../../pipeline/nic.h"
 #include "../../testbed/bench_cases.h"
+#include "../../handlers/isa/isa.h"
+#include "kernels.h"
 #include "timers.h"
 
 #define RUNS 2
@@ -28,6 +30,8 @@
 /* A run of no time at all is one pass of the capture, or so many bursts, or one message. */
 static const struct row {
 	const char *label, *name;
+	const struct bench_case *own; /* no case of spindle bench */
+	const char *unit;	      /* of `own` */
 	bool icrc;
 	double kib; /* of a run, where KiB are what is counted, else packets, of which the case knows how many */
 	double all; /* packets that it polls for each that it tells; 0: as many */
@@ -54,17 +58,24 @@ static const struct row {
 	{.label = "filters-32", .name = "filters-32"},
 	{.label = "qps-1", .name = "qps-1"},
 	{.label = "qps-100000", .name = "qps-100000"},
+	{.label = "contexts-1000", .name = "contexts-1000"},
+	{.label = "applications-1000", .name = "applications-1000"},
 	{.label = "bpf-responder", .name = "bpf-responder", .all = 2}, /* as many before it looks at the clock */
-	{.label = "timers"},
+	{.label = "timers", .own = &counts_timers, .unit = "timer"},
+	{.label = "icrc-64", .own = &counts_kernel[COUNTS_ICRC_64], .unit = "packet"},
+	{.label = "icrc-1024", .own = &counts_kernel[COUNTS_ICRC_1024], .unit = "packet"},
+	{.label = "icrc-4096", .own = &counts_kernel[COUNTS_ICRC_4096], .unit = "packet"},
+	{.label = "place-1024", .own = &counts_kernel[COUNTS_PLACE_1024], .unit = "packet"},
+	{.label = "place-4096", .own = &counts_kernel[COUNTS_PLACE_4096], .unit = "packet"},
 };
 #define ROWS (sizeof(rows) / sizeof(*rows))
 
-static const struct bench_case *find(const char *name)
+static const struct bench_case *find(const struct row *row)
 {
-	for (unsigned i = 0; name && bench_case(i); i++)
-		if (!strcmp(bench_case(i)->name, name))
+	for (unsigned i = 0; row->name && bench_case(i); i++)
+		if (!strcmp(bench_case(i)->name, row->name))
 			return bench_case(i);
-	return name ? NULL : &counts_timers;
+	return row->own;
 }
 
 static int count(const struct row *row, const struct bench_case *c, void *state, struct bench_why *why)
@@ -80,14 +91,14 @@ static int count(const struct row *row, const struct bench_case *c, void *state,
 	}
 	CALLGRIND_DUMP_STATS_AT(row->label);
 	if (!r)
-		printf("%s %.0f %s\n", row->label, units, row->kib ? "KiB" : row->name ? "packet" : "timer");
+		printf("%s %.0f %s\n", row->label, units, row->kib ? "KiB" : row->own ? row->unit : "packet");
 	return r;
 }
 
 static int run(const struct row *row)
 {
 	const struct bench_options o = {.rounds = 1, .icrc = row->icrc, .loss = -1};
-	const struct bench_case *c = find(row->name);
+	const struct bench_case *c = find(row);
 	struct bench_why why = {"no such case"};
 	void *state = NULL;
 	int r = c ? c->open(&o, &state, &why) : -1;
@@ -115,8 +126,13 @@ static bool wanted(const char *label, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct sp_error error = {.text = ""};
+	char why[256];
 	int failed = 0;
 
+	if (sp_isa_check(why, sizeof(why))) {
+		printf("with %s, %s\nlevel skipped %s\n", COMPILER, rte_version(), why);
+		return 0;
+	}
 	if (sp_eal_init(0, NULL, &error)) {
 		fprintf(stderr, "counts: %s\n", error.text);
 		return 1;

@@ -7,7 +7,10 @@
     counts.py PROGRAM --functions CASE          where they go, by function, in Markdown
 
 PROGRAM is counts.c. Counts do not depend on how fast or busy the machine is, but on the compiler and on DPDK's libraries:
-with others than those of the table nothing can be said, and the test is skipped."""
+with others than those of the table nothing can be said, and the test is skipped.
+
+All is counted at the level of instructions avx2. ICRC, codes and copies, which exist once for each level (handlers/isa/isa.h), are
+counted at the others, too; in the table and on the command line those are LEVEL/CASE. A table of all levels ends the TAP."""
 import os
 import re
 import shutil
@@ -18,10 +21,18 @@ import tempfile
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "table.txt")
 PATH = "sp_nic_poll"  # what is counted, with all that it calls
 MOST = 5.0  # per cent
+LEVEL = "avx2"  # of what says no other
+OTHERS = ("baseline", "avx512")
+LEVELLED = [
+    *("icrc-%d" % size for size in (64, 1024, 4096)), *("place-%d" % size for size in (1024, 4096)),
+    *("ec-%s-%s4-2" % (way, kind) for kind in ("", "xor-") for way in ("encode", "decode")),
+]  # fmt: skip
+UNCOUNTED = {"avx512": "callgrind knows no AVX-512"}
 SHOWN = 0.5  # per cent of the whole: functions with less are not listed
 NEEDED = {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}  # of x86-64-v3
-HEAD = """# Instructions of sp_nic_poll() for each packet, KiB or timer of a case, as callgrind counts them. tests/counts/counts.py
-# holds builds against them, and writes them anew with --update (ninja -C build update-counts).
+HEAD = """# Instructions of sp_nic_poll() for each packet, KiB or timer of a case, or of a kernel alone, as callgrind counts them, at the
+# level avx2 or at the one before the slash. tests/counts/counts.py holds builds against them, and writes them anew with --update
+# (ninja -C build update-counts).
 """
 
 
@@ -38,11 +49,11 @@ def unable(program):
     return None
 
 
-def run(program, cases, directory, *options):
+def run(program, cases, directory, *options, level=LEVEL):
     """{case: (units, unit)}, {case: why it is skipped}, what it was built with, callgrind's file. Children, in which eBPF
-    programs are looked at, have files of their own."""
+    programs are looked at, have files of their own. The case "level": why all are skipped."""
     # rep movsb counts as an instruction a byte, and whether libc uses it depends on the machine.
-    env = dict(os.environ, GLIBC_TUNABLES="glibc.cpu.hwcaps=-ERMS,-FSRM", TMPDIR=directory)
+    env = dict(os.environ, GLIBC_TUNABLES="glibc.cpu.hwcaps=-ERMS,-FSRM", TMPDIR=directory, SPINDLE_ISA=level)
     r = subprocess.Popen(["valgrind", "-q", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=" + PATH, *options,
                           "--callgrind-out-file=" + os.path.join(directory, "%p"), program, *cases], env=env,
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -64,11 +75,13 @@ def run(program, cases, directory, *options):
     return units, skipped, built, os.path.join(directory, str(r.pid))
 
 
-def count(program, cases):
+def count_level(program, cases, level):
     """{case: (instructions a unit, unit)}, and the next two as run()."""
     with tempfile.TemporaryDirectory() as directory:
-        units, skipped, built, out = run(program, cases, directory, "--combine-dumps=yes")
+        units, skipped, built, out = run(program, cases, directory, "--combine-dumps=yes", level=level)
         counts, case = {}, None
+        if "level" in skipped:
+            return {}, skipped, built
         with open(out) as f:
             for line in f:
                 if line.startswith("desc: Trigger: "):
@@ -79,6 +92,36 @@ def count(program, cases):
         if not counts.get(case, (0,))[0]:
             sys.exit(f"counts.py: callgrind has counted nothing of {case}")
     return counts, skipped, built
+
+
+def count(program, cases):
+    """The same at all levels, for those LEVEL/CASE. cases: none are all."""
+    mine = [case for case in cases if "/" not in case]
+    counts, skipped, built = count_level(program, mine, LEVEL) if mine or not cases else ({}, {}, "")
+    if "level" in skipped:
+        skipped = dict.fromkeys(mine or read_table()[0], skipped["level"])
+    for level in OTHERS:
+        some = [case for case in LEVELLED if not cases or level + "/" + case in cases]
+        if level in UNCOUNTED:
+            skipped.update((level + "/" + case, UNCOUNTED[level]) for case in some)
+        elif some:
+            more, without, built = count_level(program, some, level)
+            counts.update((level + "/" + case, each) for case, each in more.items())
+            skipped.update((level + "/" + case, why) for case, why in without.items() if case != "level")
+            if "level" in without:
+                skipped.update((level + "/" + case, without["level"]) for case in some)
+    return counts, skipped, built
+
+
+def by_level(counts):
+    """Lines: a kernel each, with its instructions at each level."""
+    levels = ("baseline", LEVEL, "avx512")
+    yield "%-20s" % "instructions" + "".join("%12s" % level for level in levels) + "  for a"
+    for case in LEVELLED:
+        found = [counts.get(case if level == LEVEL else level + "/" + case) for level in levels]
+        if any(found):
+            unit = next(each[1] for each in found if each)
+            yield "%-20s" % case + "".join("%12.1f" % each[0] if each else "%12s" % "-" for each in found) + "  " + unit
 
 
 def read_table():
@@ -96,6 +139,7 @@ def read_table():
 
 def update(program):
     counts, skipped, built = count(program, [])
+    skipped = {case: why for case, why in skipped.items() if case.partition("/")[0] not in UNCOUNTED}
     if skipped:
         sys.exit("counts.py: not written: " + "; ".join(f"{case}: {why}" for case, why in skipped.items()))
     before = read_table()[0]
@@ -110,7 +154,7 @@ def update(program):
 def gate(program, cases):
     table, wanted = read_table()
     counts, skipped, built = count(program, cases)
-    if built != wanted:
+    if built and built != wanted:
         print(f"1..0 # SKIP the table was made with {wanted}, this is {built}")
         return 0
     failed, n = 0, 0
@@ -133,6 +177,8 @@ def gate(program, cases):
             less = change < -MOST and ": keep that, by ninja -C build update-counts"
             print(f"# {each:.1f} a {unit}, in the table {table[case]:.1f}: {change:+.1f} %{less or ''}")
     print(f"1..{n}")
+    for line in by_level(counts):
+        print("# " + line)
     return failed != 0
 
 
@@ -157,7 +203,9 @@ def functions(program, case):
             sys.exit(f"counts.py: {case}: {skipped.get(case, 'there is no such case')}")
         n, unit = units[case]
         own, whole = annotated(out + ".1", "no"), annotated(out + ".1", "yes")
-    total = next(cost for key, cost in whole.items() if key[0] == PATH)
+    total = next((cost for key, cost in whole.items() if key[0] == PATH), 0)
+    if not total:
+        sys.exit(f"counts.py: {case}: nothing of it is in {PATH}()")
     own = {key: cost for key, cost in own.items() if cost < total}  # callgrind lays all of it on those above PATH, too
     print("| function | in | its own | share | with what it calls |\n|---|---|---|---|---|")
     rest = total

@@ -167,6 +167,19 @@ class Holdings:
             self.said, self.descriptors, *self.shared, self.maps)
 
 
+def children(pid):
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name) as f:
+                    if f.read().rsplit(")", 1)[1].split()[1] == str(pid):
+                        found.append(int(name))
+            except OSError:
+                pass
+    return found
+
+
 def nothing_left(house, nic, before):
     """The NIC holds what it held before, no more."""
     end = time.monotonic() + 60

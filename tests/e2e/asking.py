@@ -41,6 +41,22 @@ def ping(address, size, count=3, ident=0x5350):
                     break
 
 
+PINGS = 40
+
+
+def ping_at_times(address):
+    for sequence in range(PINGS):
+        time.sleep(0.05)  # asleep again
+        ping(address, 100, count=1, ident=3000 + sequence)
+
+
+def woken(report, least=PINGS // 4):
+    """By at least a quarter of what has come at times: on a busy machine a worker may not have fallen asleep before."""
+    workers = report["workers"]
+    assert sum(w["woken"] for w in workers) >= least, workers
+    assert all(w["sleeps"] >= PINGS // 4 for w in workers), workers
+
+
 def neighbour(address, interface="host0"):
     """What the kernel knows of it: its MAC, or None, and the entry's state."""
     for n in json.loads(ip("-j", "neigh", "show", address, "dev", interface)):

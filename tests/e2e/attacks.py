@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 import served  # noqa: E402
-from accidents import HOSTILE, introduce, several_users, stat  # noqa: E402
+from accidents import HOSTILE, children, introduce, several_users, stat  # noqa: E402
 from net import Skip, rule, sanitized, until  # noqa: E402
 from served import House  # noqa: E402
 
@@ -59,19 +59,6 @@ class Seen:
         return "%.0f/s, median %.2f ms, p99 %.2f ms, longest %.2f ms (late %.0f ms)%s" % (
             self.rate, self.median * 1e3, self.p99 * 1e3, self.longest * 1e3, self.late * 1e3,
             ", error %d" % self.error if self.error else "")
-
-
-def children(pid):
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open("/proc/%s/stat" % name) as f:
-                    if f.read().rsplit(")", 1)[1].split()[1] == str(pid):
-                        found.append(int(name))
-            except OSError:
-                pass
-    return found
 
 
 class Place(House):

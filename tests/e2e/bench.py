@@ -22,23 +22,23 @@ from net import rule, until  # noqa: E402
 CODES = ["ec-%s-%s%s-%s%s" % (way, kind, code, size, where) for kind in ("", "xor-") for code in ("4-2", "8-3", "16-4", "32-8")
          for size in ("4K", "64K") for way in ("encode", "decode") for where in ("", "-warm")]
 SHORT = "--quick", "--rounds", "1"  # several NICs and applications at once
-RVMA_SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
-RVMA = ["rvma-%s-%d" % (kind, size) for kind in ("latency", "ordered", "adaptive") for size in RVMA_SIZES]
-ENGINE = ["null", "filters-1", "filters-32", "filters-32-misses", "count", "reflect", "qps-1", "qps-1000", "qps-10000", "qps-100000"]
+RVMA = ["rvma-%s-%d" % (kind, size) for kind in ("latency", "ordered", "adaptive") for size in (8, 64, 512, 4096, 32768, 262144, 1048576)]
+ENGINE = ["null", "filters-1", "filters-32", "filters-32-misses", "count", "reflect", *("qps-%d" % n for n in (1, 10, 100, 1000, 10000, 100000, 131072))]
+SCALE = ["%s-%d" % (what, n) for what in ("contexts", "applications") for n in (1, 10, 100, 1000, 4096)]
+START = ["start-nic", *("attach-%d" % n for n in (1, 10, 100, 1000))]
 PLACES = ["sdr-place-%d-%s" % (size, where) for size in (1024, 4096) for where in ("8M", "64M")]
-SDR = ["sdr-receive-64", "sdr-receive-4096", "sdr-chunk-64", "sdr-polled-64", "sdr-metered-64", *PLACES, "sdr-workers-64", "sdr-workers-64-mixed", "sdr-workers-4096",
-       "sdr-send-64", "sdr-send-4096"]
+SDR = ["sdr-receive-64", "sdr-receive-4096", "sdr-chunk-64", "sdr-polled-64", "sdr-metered-64", *PLACES, "sdr-workers-64", "sdr-workers-64-mixed", "sdr-workers-4096", "sdr-send-64", "sdr-send-4096"]
 VIRTUAL = {"virtual-packets": "Mpkt/s", "virtual-bits": "Gbit/s", "virtual-bits-carried": "Gbit/s"}
-MEMORY = ["memory-qp", "memory-message", "memory-mailbox", "memory-nic"]
+MEMORY = ["memory-qp", "memory-rdma-qp", "memory-message", "memory-mailbox", "memory-nic"]
 TESTPMD = {"sdr-receive-64", "sdr-chunk-64", "sdr-send-64", "sdr-send-4096", "reflect"}  # are compared with it
 BRIEF = "--rounds", "1", "--seconds", "0.004"
-PUTS = ["rvma-receive-%d-%d" % (size, boxes) for size in (64, 4096) for boxes in (1, 1000, 1000000)] + [
-    "rvma-place-4096-8M", "rvma-place-4096-64M"]
+PUTS = ["rvma-receive-64-%d" % 10**n for n in range(7)] + ["rvma-receive-4096-%d" % boxes for boxes in (1, 1000, 1000000)] + ["rvma-place-4096-8M", "rvma-place-4096-64M"]
 RDMA = [*("rdma-%s-%s" % (op, size) for size in ("64", "4096", "64K", "1M") for op in ("write", "send")), "rdma-write-4096-64M",
-        *("rdma-many-%d" % qps for qps in (100, 10000, 100000))]
+        *("rdma-many-%d" % qps for qps in (10, 100, 1000, 10000, 100000))]
 REQUESTER = ["rdma-requester-" + size for size in ("64", "4096", "64K", "1M")]
-LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping",
-           "latency-write-nic", "latency-write-vhost"]
+LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping", "latency-write-nic", "latency-write-vhost"]
+STREAM = ["stream-vhost", "stream-veth"]
+IDLE = {"idle-vhost": 1, "idle-tap": 1, "idle-veth": 2, "idle-xdp": 2, "idle-vhost-first": 100, "idle-veth-first": 100, "idle-xdp-first": 100}
 
 
 class Bench:
@@ -136,7 +136,7 @@ def programs(*names):
 def list_names_every_case_and_what_it_is_compared_with():
     with Bench("--list") as b:
         out = b.end()
-        for word in LATENCY + RVMA + PUTS + RDMA + REQUESTER + CODES + SDR + ENGINE + list(VIRTUAL) + MEMORY + [
+        for word in LATENCY + RVMA + PUTS + RDMA + REQUESTER + CODES + SDR + ENGINE + SCALE + START + list(VIRTUAL) + MEMORY + STREAM + list(IDLE) + [
                 "ISA-L", "file-veth", "file-vhost", "Unix socket", "UDP", "TCP", "iperf3", "dpdk-testpmd, rxonly", "5tswap"]:
             assert word in out, word
         b.nothing_left()
@@ -194,6 +194,18 @@ def handlers_filters_and_tables_are_measured():
             b.nothing_left()
     finally:
         shutil.rmtree(path)
+
+
+@rule
+def contexts_applications_starts_and_attaches_have_figures():
+    with Bench(*BRIEF, "--filter", "contexts-,applications-,start-nic,attach-", "--icrc", "off", "--json") as b:
+        cases = {c["name"].split(",")[0]: c for c in b.figures()}
+        assert sorted(cases) == sorted(SCALE + START), sorted(cases)
+        for name in SCALE:
+            measured(cases[name])
+        for c in map(cases.get, START):
+            assert c["value"] > 0 if not c["skipped"] else "descriptors" in c["skipped"], c
+        b.nothing_left()
 
 
 @rule
@@ -272,8 +284,15 @@ def what_is_required_and_missed_is_a_status_of_its_own():
     # Bars that any machine is below, or above: what is tested is not how fast anything is.
     for bar, status in ((None, 0), ("1000", 3), ("0.000001", 0), ("1e-6", 0)):
         with Bench(*BRIEF, "--filter", "null,virtual-packets", "--icrc", "off", "--json", *(["--require=" + bar] if bar else [])) as b:
-            cases = {c["name"]: c for c in json.loads(b.end(status))["cases"]}
+            report = json.loads(b.end(status))
+            cases = {c["name"]: c for c in report["cases"]}
             case = cases["null, ICRC off"]
+            met, missed = report["summary"]["met"], report["summary"]["missed"]
+            assert report["summary"]["required"] == len(met) + len(missed) == (bar is not None), report["summary"]
+            assert met == (["null, ICRC off"] if bar and not status else []), report["summary"]
+            for m in missed:
+                assert status and m["name"] == "null, ICRC off" and m["baseline"] == case["baseline"], report["summary"]
+                assert m["ratio"] == case["ratio"] < m["required"] == case["required"], report["summary"]
             assert case["required"] == (float(bar) if bar else None), (bar, case)
             assert case["meets"] == (None if bar is None else status == 0), (bar, case)
             # What is compared with nothing has no ratio, and misses none.
@@ -282,6 +301,9 @@ def what_is_required_and_missed_is_a_status_of_its_own():
     with Bench(*BRIEF, "--filter", "sdr-place-4096-8M", "--icrc", "off", "--require") as b:  # its own bar: met here, or not
         out = b.process.communicate(timeout=600)[0]
         assert "required 0.9: " in out and b.process.returncode == (3 if "MISSED" in out else 0), (b.process.returncode, out)
+        missed = [line for line in out.splitlines() if line.startswith("missed: sdr-place-4096-8M, ICRC off: ")]
+        assert len(missed) == out.count("MISSED") and out.splitlines()[-1] == "1 required: %d met, %d missed" % (
+            1 - len(missed), len(missed)), out
 
 
 @rule
@@ -374,9 +396,50 @@ def files_are_measured_beside_tcp_and_iperf3():
         assert sorted(cases) == ["file-veth", "file-vhost"]
         for case in cases.values():
             sane(case, "MB/s")
+        slower, sha, sent = cases["file-vhost"]["others"]
+        assert near(slower["value"], min(sha["value"], sent["value"])) and slower["required"] == 0.77, slower
+        assert slower["meets"] == (cases["file-vhost"]["value"] / slower["value"] >= 0.77) and sha["meets"] is None, slower
         other, = cases["file-veth"]["others"]
         # Where it is installed it may still fail, as a datagram may not arrive: that is not ours to fail for.
         assert "iperf3" in other["name"] and ("not installed" in (other["skipped"] or "")) != bool(shutil.which("iperf3")), other
+        b.nothing_left()
+
+
+@rule
+def streams_are_measured_beside_what_moves_as_many_bytes():
+    with Bench(*SHORT, "--filter", "stream-", "--json") as b:
+        cases = {c["name"]: c for c in b.figures()}
+        assert list(cases) == STREAM, cases
+        for case in cases.values():
+            if case["name"] == "stream-veth" and case["skipped"]:  # neither af_xdp ports nor iperf3 can be everywhere
+                continue
+            if case["baseline_skipped"]:
+                assert "iperf3" in case["baseline_skipped"] and case["meets"] is None, case
+                case["required"] = None  # what replaces the baseline has none
+            sane(case, "MB/s")
+            assert case["processor_s_per_gib"] > 0 and case["baseline_processor_s_per_gib"] > 0, case
+            for other in case["others"]:
+                assert other["skipped"] or other["processor_s_per_gib"] > 0, case
+            assert case["others"][-1]["skipped"] == "not with --quick", case  # by the other way
+        vhost = cases["stream-vhost"]
+        testpmd = vhost["others"][0]
+        assert (vhost["required"], vhost["goal"], testpmd["required"]) == (0.5, 1, 0.5), vhost
+        assert ("not installed" in (testpmd["skipped"] or "")) != bool(shutil.which("dpdk-testpmd")), testpmd
+        assert testpmd["skipped"] or testpmd["meets"] == (vhost["value"] / testpmd["value"] >= 0.5), vhost
+        b.nothing_left()
+
+
+@rule
+def idle_nics_and_the_first_packet_are_measured_beside_what_they_may_take():
+    with Bench(*BRIEF, "--filter", "idle-", "--json") as b:
+        cases = {c["name"]: c for c in b.figures()}
+        assert list(cases) == list(IDLE), cases
+        for name, case in cases.items():
+            if case["skipped"]:
+                assert "vhost" not in name, case
+                continue
+            sane(case, "us" if "first" in name else "%")
+            assert case["baseline_value"] == IDLE[name] and case["required"] == 1, case
         b.nothing_left()
 
 

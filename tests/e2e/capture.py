@@ -3,6 +3,7 @@
 """`spindle capture` on a NIC that runs on a veth link: the fate of what the kernel sends, and captures that come and go."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -123,6 +124,30 @@ def drops_go_through_a_pipe_into_tshark():
         capture.stop(signal.SIGTERM)
         shark.process.stdin = None
         assert shark.end() == ["%d\tdropped: no-match" % port for port in (9, 10, 11)]
+
+
+@rule
+def without_a_file_there_is_a_line_a_packet():
+    with World() as w, House() as h:
+        nic = h.nic(config(more=ECHO), eal=EAL, space=w.space)
+        capture = Process([net.SPINDLE, "capture", "--nic", nic.socket, "udp"], env=h.environment())
+        h.closing.append(capture.kill)
+        until("it captures", lambda: "capturing on" in capture.stderr())
+        send_frame(pk.roce(0x2B, 0x40, pk.reth(0, 1, 4) + pk.immdt(1 << 22 | 2 << 4), b"data", src=HOST4, dst=NIC4, psn=3, bad_icrc=True))
+        need_answer(b"Hello")
+        ask(9, b"nobody")
+        said = []
+        while not said or "dropped: no-match" not in said[-1]:
+            said.append(capture.line())
+        first, rest = said[0], said[1:]
+        assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{9} net_af_packet0 In  IP %s\.\d+ > %s\.4791: RoCE UC WRITE Only Imm, qp 0x40, psn 3, va 0x0, "
+                            r"rkey 0x1, len 4, imm 0x400020 \(SDR: message 1, packet 2\), length 40 \[dropped: bad-icrc\]" %
+                            (re.escape(HOST4), re.escape(NIC4)), first), first
+        assert any(" In  " in line and line.endswith(".7777: UDP, length 5 [context echo: taken (verdict sent)]") for line in rest), rest
+        assert any(" Out " in line and "%s.7777 > " % NIC4 in line and line.endswith("[sent by context echo]") for line in rest), rest
+        capture.signal(signal.SIGINT)
+        capture.end()
+        assert re.search(r"\d+ packets captured, 0 lost", capture.stderr()), capture.stderr()
 
 
 @rule

@@ -4,6 +4,7 @@
 
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -123,14 +124,18 @@ def a_fanout_group_that_another_nic_has_is_told():
 
 # ---- spindle doctor ------------------------------------------------------------------------------------------------------
 
-def doctor(w, text, *eal):
+def checks(w, *arguments):
     def before():
         net.die_with_parent()
         w.space.enter()
-    run = subprocess.run([net.SPINDLE, "doctor", "--json", "-c", w.write("nic.ini", text), "--", *EAL, *eal],
-                         capture_output=True, text=True, timeout=60, preexec_fn=before, env=net.environment(w.dir))
+    run = subprocess.run([net.SPINDLE, "doctor", "--json", *arguments], capture_output=True, text=True, timeout=60,
+                         preexec_fn=before, env=net.environment(w.dir))
     assert run.returncode in (0, 1), "exit status %d: %s" % (run.returncode, run.stderr[-2000:])
-    report = json.loads(run.stdout)
+    return run, json.loads(run.stdout)
+
+
+def doctor(w, text, *eal):
+    run, report = checks(w, "-c", w.write("nic.ini", text), "--", *EAL, *eal)
     problems = [c for c in report["checks"] if c["finding"] == "problem"]
     assert (run.returncode == 1) == bool(problems) and report["problem"] == len(problems), report
     return run.returncode, problems
@@ -171,6 +176,57 @@ def doctor_reports_a_missing_port_too_few_queues_and_mtu():
             status, problems = doctor(w, text + SDR, *AF_PACKET)
             said = " ".join(p["item"] + " " + p["text"] for p in problems)
             assert status == 1 and all(word in said for word in words), problems
+
+
+def item(w, name):
+    """Doctor's finding about this item, or None: finding, text, and advice."""
+    found = [c for c in checks(w, "--", *EAL)[1]["checks"] if c["item"] == name]
+    assert len(found) <= 1, found
+    return (found[0]["finding"], found[0]["text"], found[0]["advice"]) if found else None
+
+
+@rule
+def doctor_says_which_kind_of_port_suits_an_interface():
+    with World() as w:
+        finding, text, advice = item(w, "port on nic0")
+        assert finding == "fine" and "veth" in text and "with XDP" in text, text
+        assert "af_xdp:nic0" in advice and "af_packet:nic0" in advice, advice
+        w.space.do(lambda: ip("link", "set", "nic0", "mtu", "9000"))
+        advice = item(w, "port on nic0")[2]
+        assert advice.startswith("port = af_packet:nic0;") and "at most 3422" in advice, advice
+        w.space.do(lambda: ip("addr", "add", HOST4 + "/24", "dev", "nic0"))
+        finding, text, advice = item(w, "port on nic0")
+        assert HOST4 in text and "not spare" in text and "af_packet:nic0" in advice and "af_xdp" not in advice, (text, advice)
+        w.space.do(lambda: ip("link", "set", "nic0", "down"))
+        assert item(w, "port on nic0") is None
+
+
+@rule
+def doctor_names_the_interface_that_leaves_checksums_and_the_command():
+    with World() as w:
+        assert item(w, "checksums on nic0")[0] == "fine"  # our end's are off: somebody has thought of it
+        w.space.do(lambda: net.leave_checksums("nic0", True))
+        finding, text, advice = item(w, "checksums on nic0")
+        assert finding == "attention" and "host0" in text and "another network namespace" in text, text
+        assert advice == "there: sudo ethtool -K host0 tx off", advice
+        # with both ends in one namespace all is known
+        w.space.do(lambda: (ip("link", "add", "here0", "type", "veth", "peer", "name", "here1"), ip("link", "set", "here0", "up")))
+        finding, text, advice = item(w, "checksums on here0")
+        assert finding == "attention" and "here1" in text and advice == "sudo ethtool -K here1 tx off", (text, advice)
+        w.space.do(lambda: net.leave_checksums("here1", False))
+        assert item(w, "checksums on here0") is None
+
+
+@rule
+def spindle_run_says_at_its_start_who_may_leave_checksums():
+    with World() as w, House() as h:
+        for on, words in ((True, "sudo ethtool -K host0 tx off"), (False, None)):
+            w.space.do(lambda: net.leave_checksums("nic0", on))
+            nic = h.nic("[nic]\nport = af_packet:nic0\nip = %s\n" % NIC4, eal=(), space=w.space)
+            nic.signal(signal.SIGTERM)
+            nic.end()
+            said = nic.stderr()
+            assert said.count("\n") == 1 and "port af_packet:nic0" in said and words in said if words else not said, said
 
 
 if __name__ == "__main__":

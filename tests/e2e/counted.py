@@ -70,15 +70,17 @@ def ask_echo(count, size=100):
 
 
 class Fake:
-    """A socket where each request for a report is answered with this text; bytes: how many it claims there are."""
+    """A socket where each request for a report is answered with this text; bytes: how many it claims there are; then: the
+    text from the second request on."""
 
-    def __init__(self, house, text, size=None, seals=0x2 | 0x4, fds=1, status=0):
-        self.path = house.path("fake")
+    def __init__(self, house, text, size=None, seals=0x2 | 0x4, fds=1, status=0, then=None, name="fake"):
+        self.path = house.path(name)
         if os.path.exists(self.path):
             os.unlink(self.path)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.bind(self.path)
         self.socket.listen(8)
+        self.then = Fake(house, then, name=name + "-then") if then else None
         self.reply = struct.pack("=IHHiIQQQQ", 0x444E4953, 4, 7, status, 0, len(text) if size is None else size, 0, 0, 0)
         self.there = socket.socket()  # the connection there is, one at a time
         self.fds = []
@@ -101,6 +103,10 @@ class Fake:
                             socket.send_fds(s, [self.reply], self.fds)
                         else:
                             s.send(self.reply)
+                        if self.then and self.reply is not self.then.reply:
+                            for fd in self.fds:
+                                os.close(fd)
+                            self.reply, self.fds = self.then.reply, self.then.fds
         except OSError:
             pass
 
@@ -114,5 +120,8 @@ class Fake:
         except OSError:
             pass
         self.socket.close()
+        if self.then:
+            self.then.socket.shutdown(socket.SHUT_RDWR)
+            self.then.socket.close()
         for fd in self.fds:
             os.close(fd)

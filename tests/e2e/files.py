@@ -28,9 +28,9 @@ from net import HOST4, plain, rule, sanitized, until  # noqa: E402
 
 # ---- files arrive --------------------------------------------------------------------------------------------------------
 
-def a_file(h, family, size):
+def a_file(h, family, size, memory="64M"):
     path, data = h.source(size)
-    r = h.recv("--once", "--json")
+    r = h.recv("--once", "--json", "--memory", memory)
     s = h.send(path, r, "--family", str(family), "--json")
     digest = hashlib.sha256(data).hexdigest()
     for process in (s, r):
@@ -72,6 +72,13 @@ def sixty_four_mebibytes_arrive_through_two_workers_over_ipv6():
 def sixty_four_mebibytes_arrive_from_virtio_user_to_vhost_over_ipv4():
     with Hosts(link="vhost") as h:
         a_file(h, 4, large())
+
+
+@rule
+def memory_is_used_again_when_its_bytes_have_been_hashed():
+    """The link is faster than SHA-256, and a sixteenth of the file is under way."""
+    with Hosts(link="vhost", mtu=(4180, 4180)) as h:
+        a_file(h, 4, large(), memory="4M")
 
 
 @plain

@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 import served  # noqa: E402
-from accidents import (HOSTILE, At, Holdings, Pair, alone, ends_well, goes_on, introduce, nothing_left,  # noqa: E402
+from accidents import (HOSTILE, At, Holdings, Pair, alone, children, ends_well, goes_on, introduce, nothing_left,  # noqa: E402
                        several_users, unspoilt)
 from net import Skip, rule, until  # noqa: E402
 from served import House  # noqa: E402
@@ -268,11 +268,38 @@ def who_takes_all_it_gets_meets_its_limits_and_leaves_the_neighbours_theirs():
 
 
 @rule
+def who_meets_another_limit_than_that_of_memory_does_not_wait_for_memory():
+    with Neighbours() as n:
+        if not n.user:
+            raise Skip("only root can be several users, who have different limits")
+        frees = children(n.far.pid)  # what tells the NIC when memory is free: now it tells nothing
+        assert len(frees) == 1, frees
+        os.kill(frees[0], signal.SIGSTOP)
+        try:
+            app = n.ready("exhaust", "how=messages", "qpn=0x5000")
+        finally:
+            os.kill(frees[0], signal.SIGCONT)
+        assert app.said[0].startswith("full 2 %d " % errno.EDQUOT) and "messages" in app.said[0], app.said
+        n.gone(app)
+        n.end()
+
+
+@rule
 def a_thousand_attaches_and_idle_connections_leave_nothing():
     with Neighbours() as n:
         app = n.ready("attach")
         goes_on(*n.honest)
-        n.hostile("ask", "qpn=0x700").end()  # idle connections keep nobody out
+
+        def answered():
+            """Those that have been closed keep their places until the NIC has come to them."""
+            try:
+                n.hostile("ask", "qpn=0x700").end()
+            except AssertionError as error:
+                if "Too many users" not in str(error):
+                    raise
+                return False
+            return True
+        until("idle connections keep nobody out", answered)
         n.gone(app)
         n.check()
         n.killed(n.ready("attach"))

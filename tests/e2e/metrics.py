@@ -158,6 +158,68 @@ def the_text_says_what_json_says():
         assert both["reflect"]["cycles"]["total"] == echo["cycles"]["total"] and both["count"]["verdicts"] == every["verdicts"], both
 
 
+# ---- the dashboard -------------------------------------------------------------------------------------------------------
+
+DASHBOARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "grafana.json")
+# What PromQL has beside names of metrics and labels; another word fails, so that no misspelt metric passes for a function.
+PROMQL = {"sum", "rate", "histogram_quantile", "label_values"}
+
+
+def named(query):
+    """The metrics of a PromQL query, each with the labels that the query wants of it."""
+    if " / " in query:  # each side by itself, and both with the labels that they are joined by
+        join = set(re.findall(r" / on \((\w+)\)", query))
+        return [(name, labels | join) for side in re.split(r" / (?:on \(\w+\) group_left \(\) )?", query) for name, labels in named(side)]
+    by = {label for part in re.findall(r"\bby \(([^)]*)\)", query) for label in part.split(", ")}
+    left = re.sub(r"\bby \([^)]*\)", " ", query)
+    values = re.fullmatch(r"label_values\((.*), (\w+)\)", left)
+    if values:
+        left, by = values[1], {values[2]}
+    found = []
+    for name, labels in re.findall(r"\b(spindle_\w+)(?:\{([^}]*)\})?", left):
+        found.append((name, by | {match.split("=")[0] for match in (labels or "").split(",") if match}))
+    rest = re.sub(r"\bspindle_\w+(\{[^}]*\})?|\[\$__rate_interval\]", " ", left)
+    assert set(re.findall(r"[A-Za-z_]\w*", rest)) <= PROMQL, rest
+    assert found and query.count("(") == query.count(")"), query
+    return found
+
+
+@rule
+def the_dashboard_asks_for_what_there_is():
+    with open(DASHBOARD, encoding="utf-8") as f:
+        board = json.load(f)
+    panels = [p for p in board["panels"] if p["type"] != "row"]
+    queries = [(p["title"], t["expr"], t["legendFormat"]) for p in panels for t in p["targets"]]
+    variables = [(v["name"], v["query"]["query"], "") for v in board["templating"]["list"] if v["type"] == "query"]
+    assert len(queries) > 15 and len(variables) == 2, queries
+    with World() as w, House() as h:
+        linked(h, w, "seen")
+        ask_echo(3)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.sendto(b"nobody's", (NIC4, 7001))
+        until("it is dropped", lambda: sample(h, "seen")["drops"].get("no-match"))
+        served = Process([net.SPINDLE, "rvma", "listen", "-n", "seen", "--mailbox", "1", "--size", "64"], env=h.environment())
+        h.closing.append(served.kill)
+        until("it is attached", lambda: sample(h, "seen")["applications"])
+        found = metrics(h, "seen")
+    samples = [s for family in found.values() for s in family.samples]
+    for title, query, legend in queries + variables:
+        wanted = named(query)
+        for name, labels in wanted:
+            there = [s for s in samples if s.name == name]
+            assert there, "%s: there is no metric %s" % (title, name)
+            assert any(labels <= set(s.labels) for s in there), "%s: %s has %s, not %s" % (title, name, sorted(there[0].labels), sorted(labels))
+        # A legend has only what the query leaves.
+        shown = set(re.findall(r"\{\{(\w+)\}\}", legend))
+        by = re.search(r"\bby \(([^)]*)\)", query)
+        left = set(by[1].split(", ")) if by else {label for s in samples if s.name == wanted[0][0] for label in s.labels}
+        assert shown <= left, "%s: the legend's %s are not in %s" % (title, shown, left)
+    names = {"nic", "context", "source"}
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(board))) - {"__rate_interval", "__all"}
+    assert used == names == {v["name"] for v in board["templating"]["list"]}, used
+    assert len({p["id"] for p in board["panels"]}) == len(board["panels"])
+
+
 @rule
 def of_one_context_alone_there_is_nothing_else():
     with House() as h:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An MPI program that compares all that it gets with what was sent: MPI_Alltoall of 8 B to 256 KiB, a ring, and
- * messages that arrive before they are asked for. "right N" at the end, N: the ranks. */
+ * messages that arrive before they are asked for. "right N" at the end, N: the ranks. With an argument it goes on until
+ * it is killed: "begun" after each round. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,9 +74,13 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	for (size_t len = 8; len <= 256 << 10; len *= 8)
-		wrong += alltoall(rank, ranks, len);
-	wrong += ring(rank, ranks) + early(rank, ranks);
+	do {
+		for (size_t len = 8; len <= 256 << 10; len *= 8)
+			wrong += alltoall(rank, ranks, len);
+		wrong += ring(rank, ranks) + early(rank, ranks);
+		if (argc > 1 && !rank && puts("begun") >= 0)
+			fflush(stdout);
+	} while (argc > 1);
 	MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	if (!rank)
 		printf(all ? "%d wrong\n" : "right %d\n", all ? all : ranks);

@@ -128,6 +128,13 @@ def no_offloads(name):
                     raise
 
 
+def leave_checksums(name, on):
+    """Whether the kernel leaves UDP's and TCP's checksums to this interface: `ethtool -K NAME tx on`."""
+    value = ctypes.create_string_buffer(struct.pack("=II", 0x17, on))  # ETHTOOL_STXCSUM
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        fcntl.ioctl(s, 0x8946, struct.pack("=16sQ16x", name.encode(), ctypes.addressof(value)))
+
+
 class World:
     """A veth link: `host0` here, with the kernel's addresses, and `nic0`, bare, in a namespace where the NIC is."""
 

@@ -3,10 +3,12 @@
 """Ports that nic.ini alone makes: frames of full size, who may make them, what the kernel has and loses beside them."""
 
 import atexit
+import json
 import os
 import random
 import signal
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -320,6 +322,84 @@ def a_pcap_port_does_not_receive_what_it_sends():
         report = nic.stop()
         sniffer.stop()
         assert (report["sent"], report["packets"]) == (10, 10), report
+
+
+# ---- testbed/experiments/ports -------------------------------------------------------------------------------------------
+
+@net.plain
+@rule
+def the_experiment_tells_of_each_kind_of_port():
+    net.need_tap()
+    script = os.path.join(net.HERE, "..", "..", "testbed", "experiments", "ports")
+    words = ["--ports", "af_packet,pcap-iface,tap", "--sizes", "64", "--rounds", "1", "--seconds", "0.1", "--json", "--spindle", net.SPINDLE]
+    run = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, timeout=120,
+                         env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+    assert run.returncode == 0, run.stderr[-2000:]
+    rows = json.loads(run.stdout)["rows"]
+    assert [row["port"] for row in rows] == 2 * ["af_packet", "pcap-iface", "tap"], rows
+    assert all(row["received_s"] > 0 and row["nic_s"] > 0 and row["sender_s"] > 0 for row in rows), rows
+
+
+# ---- checksums that the sender leaves ------------------------------------------------------------------------------------
+
+VERIFIES = "\n[context echo]\nhandler = reflect\nfilter = udp port 7777\nverify = yes\n"
+
+
+@rule
+def checksums_that_the_sender_leaves_are_wrong_at_the_nic_and_ethtool_cures_it():
+    for port in ("af_packet:nic0", "pcap-iface:nic0"):
+        with World() as w:
+            nic = w.nic(config(port) + VERIFIES, eal=())
+            net.leave_checksums("host0", True)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.settimeout(60)
+                for _ in range(5):
+                    s.sendto(b"left", (NIC4, 7777))
+                ping(NIC4, 100)  # ICMP's are always made
+                net.leave_checksums("host0", False)
+                s.sendto(b"made", (NIC4, 7777))
+                assert s.recv(100) == b"made"
+            report = nic.stop()
+            assert report["drops"]["bad-checksum"] == 5 and report["contexts"]["echo"]["counters"]["echoed"] == 1, report
+
+
+@rule
+def the_kernel_at_a_tap_makes_its_checksums():
+    net.need_tap()
+    with World(addresses=False) as w:
+        nic = w.nic(config("tap:spindle5") + VERIFIES, eal=())
+
+        def ask():
+            ip("addr", "add", HOST4 + "/24", "dev", "spindle5")
+            ip("link", "set", "spindle5", "up")
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.settimeout(60)
+                s.sendto(b"made", (NIC4, 7777))
+                assert s.recv(100) == b"made"
+        w.space.do(ask)
+        nic.stop()
+
+
+# ---- the kernel beside a port --------------------------------------------------------------------------------------------
+
+@rule
+def a_filter_at_the_ingress_keeps_the_kernel_from_answering_beside_the_nic():
+    for port in ("af_packet:nic0", "pcap-iface:nic0"):
+        for filtered in (False, True):
+            with World() as w:
+                w.space.do(lambda: (ip("link", "set", "nic0", "address", "02:00:00:00:00:09", "arp", "on"),
+                                    ip("addr", "add", TAP4 + "/24", "dev", "nic0")))
+                for words in (("qdisc", "add", "dev", "nic0", "clsact"),
+                              ("filter", "add", "dev", "nic0", "ingress", "bpf", "da", "bytecode", "1,6 0 0 2")) if filtered else ():
+                    w.space.do(lambda: subprocess.run(["tc", *words], check=True))
+                w.nic(config(port), eal=())
+                ip("neigh", "replace", TAP4, "lladdr", "02:00:00:00:00:09", "dev", "host0")
+                sniffer = net.Sniffer("host0")
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                    s.sendto(b"nobody listens", (TAP4, 9))
+                ping(NIC4, 100)  # its answer comes after the kernel's
+                unreachable = [f for f in sniffer.stop() if f[12:14] == b"\x08\x00" and f[23] == 1 and f[34] == 3]
+                assert len(unreachable) == (0 if filtered else 1), "%s, filter: %s: %d" % (port, filtered, len(unreachable))
 
 
 # ---- rights --------------------------------------------------------------------------------------------------------------

@@ -168,6 +168,15 @@ static void do_status(const char *rest)
 	       s.puts, s.bytes, s.refused, s.closed);
 }
 
+static void do_losses(const char *rest)
+{
+	struct rvma_window_status s;
+
+	(void)rest;
+	answer(rvma_win_status(window[n[0]], &s));
+	printf(" %" PRIu64 " %" PRIu64, s.lost, s.gone);
+}
+
 static void do_ptrs(const char *rest)
 {
 	struct rvma_completed done[64];
@@ -266,15 +275,15 @@ static const struct {
 	const char *name;
 	int numbers; /* -1: words */
 	void (*call)(const char *rest);
-} calls[] = {{"open", 8, do_open},	  {"peer", -1, do_peer},	{"init", 10, do_init},
-	     {"post", 5, do_post},	  {"wait", 3, do_wait},		{"epoch", 1, do_epoch},
-	     {"status", 1, do_status},	  {"ptrs", 2, do_ptrs},		{"rewind", 2, do_rewind},
-	     {"put", 5, do_put},	  {"putat", 6, do_putat},	{"putfenced", 5, do_putfenced},
-	     {"get", 7, do_get},	  {"check", 3, do_check},	{"fill", 3, do_fill},
-	     {"reason", -1, do_reason},	  {"inc", 1, do_inc},		{"peerclose", 1, do_peerclose},
-	     {"test", 1, do_test},	  {"closewin", 1, do_closewin}, {"shut", 0, do_shut},
-	     {"freewin", 1, do_freewin},  {"opwait", 2, do_opwait},	{"release", 2, do_release},
-	     {"monitors", 0, do_monitors}};
+} calls[] = {{"open", 8, do_open},	     {"peer", -1, do_peer},	  {"init", 10, do_init},
+	     {"post", 5, do_post},	     {"wait", 3, do_wait},	  {"epoch", 1, do_epoch},
+	     {"status", 1, do_status},	     {"losses", 1, do_losses},	  {"ptrs", 2, do_ptrs},
+	     {"rewind", 2, do_rewind},	     {"put", 5, do_put},	  {"putat", 6, do_putat},
+	     {"putfenced", 5, do_putfenced}, {"get", 7, do_get},	  {"check", 3, do_check},
+	     {"fill", 3, do_fill},	     {"reason", -1, do_reason},	  {"inc", 1, do_inc},
+	     {"peerclose", 1, do_peerclose}, {"test", 1, do_test},	  {"closewin", 1, do_closewin},
+	     {"shut", 0, do_shut},	     {"freewin", 1, do_freewin},  {"opwait", 2, do_opwait},
+	     {"release", 2, do_release},     {"monitors", 0, do_monitors}};
 
 static int obey(char *line)
 {

@@ -18,8 +18,10 @@ from net import Skip, rule  # noqa: E402
 TRAFFIC = os.path.abspath(sys.argv.pop(3))  # the program of honest pairs
 HONEST, GREEDY = 61010, 61011  # nobody's numbers; further greedy ones count on
 # Of what it has beside the other NIC, which leaves it more than its share of one: half beside one user, a third beside
-# two. Sanitizers slow packets and programs by factors of their own.
+# two. Sanitizers slow packets and programs by factors of their own; a NIC that never rests then waits for the processor
+# as long as other tests' programs run, and one that sleeps does not: the pair has to go on, no more.
 KEPT = {1: 0.4, 2: 0.25}
+GOES_ON = 5  # messages a second
 SECONDS = 1.5
 TRIES = 4
 
@@ -91,13 +93,13 @@ class Two(served.House):
 
 
 def keeps_its_share(users, how):
-    said, kept = [], KEPT[users] / (4 if net.sanitized() else 1)
+    said, kept = [], 0 if net.sanitized() else KEPT[users]
     with Two() as two:
         for _ in range(TRIES):
             elsewhere = two.beside(two.other, users, how)
             here = two.beside(two.own, users, how)
             said.append("%.0f of %.0f messages/s" % (here, elsewhere))
-            if elsewhere > 20 and here >= kept * elsewhere:
+            if elsewhere > 20 and here >= max(kept * elsewhere, GOES_ON):
                 print("# %s, %d users: %s" % (how, users, said[-1]))
                 return
     raise AssertionError("the honest pair gets no more than " + ", ".join(said))

@@ -3,19 +3,14 @@
 """`spindle stat` and DPDK's telemetry on a running NIC: what they say is what the kernel and tshark have counted on the
 other end of the link, and what becomes of them when the NIC is not there, goes, or says rubbish."""
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import termios
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -23,6 +18,7 @@ import net  # noqa: E402
 from counted import Fake, NULL, adds_up, ask_echo, linked, quiet, sample, stat  # noqa: E402
 from net import NIC4, Skip, Sniffer, World, pk, plain, rule, tshark, until  # noqa: E402
 from served import House, Process  # noqa: E402
+from terminal import Terminal, keys_are_ours, tables  # noqa: E402
 
 TELEMETRY = "dpdk-telemetry.py"
 
@@ -129,7 +125,10 @@ def applications_are_told_apart_by_pid_and_shown_with_their_limits():
             alone = sample(h, "apps", "--context", names[0])
             assert list(alone["contexts"]) == names
         lines, _ = stat(h, "apps")
-        assert any(line.startswith("APPLICATION") for line in lines) and any(line.split()[:1] == [str(apps[0].pid)] for line in lines)
+        assert any(line.startswith("APPLICATION") for line in lines)
+        row = next(line.split() for line in lines if line.split()[:1] == [str(apps[0].pid)])
+        limit = sample(h, "apps")["applications"][0]["memory_limit"]
+        assert limit >= 2 ** 30 and row[2].endswith("/%.2fG" % (limit / 2 ** 30)), row  # as a configuration has it
         apps[0].kill()
         until("its context has gone", lambda: len(sample(h, "apps")["contexts"]) == 1)
         assert [a["pid"] for a in sample(h, "apps")["applications"]] == [apps[1].pid]
@@ -190,6 +189,29 @@ def contexts_are_sorted_by_what_is_asked_for():
 
 
 @rule
+def a_context_that_forwards_or_drops_all_has_had_packets_and_its_own_counters_are_pointed_to():
+    report = {"name": "x", "contexts": {
+        "filter": {"handler": "f", "packets": 0, "forwarded": 7, "dropped": 4, "counters": {"seen": 11},
+                   "condition": {"state": "enabled"}},
+        "other": {"handler": "f", "packets": 5, "forwarded": 0, "dropped": 0, "condition": {"state": "enabled"}}},
+        "handlers": {"f": {"contexts": 2, "packets": 5, "forwarded": 7, "dropped": 4}}}
+    hint = "what a context counts itself: --context NAME"
+    with House() as h, Fake(h, json.dumps(report).encode()) as path:
+        lines, _ = stat(h, path)
+        rows = {line.split()[0]: line.split() for line in lines if line.strip()}
+        column = rows["CONTEXT"].index
+        assert [rows["filter"][column(c)] for c in ("PACKETS", "DROPPED", "FORWARDED")] == ["11", "4", "7"], lines
+        assert [rows["other"][column(c)] for c in ("PACKETS", "DROPPED", "FORWARDED")] == ["5", "0", "0"], lines
+        assert rows["f"][rows["HANDLER"].index("PACKETS")] == "16" and hint in lines, lines
+        assert order_of(stat(h, path, "--sort", "packets")[0]) == "filter other"
+        lines, _ = stat(h, path, "--context", "filter")
+        assert ["counters.seen", "11"] in [line.split() for line in lines] and hint not in lines, lines
+    del report["contexts"]["filter"]["counters"]
+    with House() as h, Fake(h, json.dumps(report).encode()) as path:
+        assert hint not in stat(h, path)[0]
+
+
+@rule
 def what_contexts_are_called_and_cost_does_not_break_the_table():
     odd = json.loads(FOUR)
     for name, cycles in (("no-cycles", None), ("words", {"histogram": "x", "turns": "y"}), ("pairs", {"histogram": [1, [], [None], [3, 4, 5]]}),
@@ -205,49 +227,6 @@ def what_contexts_are_called_and_cost_does_not_break_the_table():
 
 
 # ---- a terminal ----------------------------------------------------------------------------------------------------------
-
-class Terminal:
-    """spindle stat on a pseudo terminal of this size."""
-
-    def __init__(self, house, columns, rows, *arguments):
-        self.near, far = pty.openpty()
-        fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("=HHHH", rows, columns, 0, 0))
-
-        def prepare():
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            net.die_with_parent()
-            for number in (signal.SIGINT, signal.SIGQUIT):  # a shell's background jobs ignore them, and so would we
-                signal.signal(number, signal.SIG_DFL)
-        self.process = subprocess.Popen([net.SPINDLE, "stat", *arguments], stdin=far, stdout=far, stderr=subprocess.PIPE,
-                                        env=house.environment(), preexec_fn=prepare)
-        os.close(far)
-        self.out = b""
-        house.closing.append(lambda: (self.process.kill(), self.process.wait(), self.process.stderr.close(), os.close(self.near)))
-
-    def read(self, seconds):
-        end = time.monotonic() + seconds
-        while select.select([self.near], [], [], max(0, end - time.monotonic()))[0]:
-            try:
-                data = os.read(self.near, 65536)
-            except OSError:
-                return
-            self.out += data
-            return
-
-    def drawn(self, count):
-        end = time.monotonic() + 60
-        while self.out.count(b"\033[J") < count:
-            assert time.monotonic() < end and self.process.poll() is None, "%d tables: %r" % (self.out.count(b"\033[J"), self.out[-500:])
-            self.read(1)
-
-    def end(self):
-        end = time.monotonic() + 60
-        while self.process.poll() is None:
-            assert time.monotonic() < end, "it goes on"
-            self.read(0.1)
-        return self.process.returncode, self.process.stderr.read().decode()
-
 
 @rule
 def on_a_terminal_the_table_is_live_until_ctrl_c():
@@ -267,19 +246,6 @@ def on_a_terminal_the_table_is_live_until_ctrl_c():
                     assert len(shown) <= columns, "%d columns are too few for %r" % (columns, shown)
             if columns == 100:
                 assert b"PKT/S" in t.out and b"WORKER" in t.out and b"live" in t.out
-
-
-def tables(out):
-    """What has been drawn, as lines without what steers the terminal."""
-    text = re.sub(rb"\033\[\d*[A-I]|\033\[2?[KH]|\r", b"", out).decode()
-    return [table.split("\n") for table in text.split("\033[J")[:-1]]
-
-
-def keys_are_ours(terminal):
-    """Single keys, unseen; signals stay."""
-    local = termios.tcgetattr(terminal.near)[3]
-    assert local & termios.ISIG
-    return not local & (termios.ICANON | termios.ECHO)
 
 
 @rule
@@ -479,7 +445,7 @@ def telemetry_says_the_same_as_json():
         assert ports == [0] and workers == [0, 1] and contexts == ["echo"]
         assert port == flat(report["ports"][0]), (port, report["ports"])
         for said, there in ((one, report["workers"][0]), (two, report["workers"][1])):
-            steady = [k for k in there if not k.startswith(("polls", "busy", "running"))]
+            steady = [k for k in there if not k.startswith(("polls", "busy", "running", "sleeps", "woken"))]
             assert [said[k] for k in steady] == [there[k] for k in steady], (said, there)
             assert said["polls"] > there["polls"]
         assert echo == flat(report["contexts"]["echo"]), (echo, report["contexts"])

@@ -92,5 +92,41 @@ def ibv_devinfo_and_the_files_agree():
         assert "2001:db8::1, RoCE v2" in done.stdout and "::ffff:192.0.2.1, RoCE v2" in done.stdout, done
 
 
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            raise net.Skip("there is no %s here" % program)
+
+
+@plain
+@rule
+def a_container_needs_the_socket_only():
+    need("ibv_devinfo", "unshare")
+    try:
+        subprocess.run(["unshare", "--user", "--map-current-user", "--net", "--mount", "true"], check=True, timeout=60)
+    except subprocess.CalledProcessError:
+        raise net.Skip("no user namespace can be made here")
+    with House() as house:
+        nic = house.nic(NIC % "left")
+        done = subprocess.run(["unshare", "--user", "--map-current-user", "--net", "--mount", net.SPINDLE, "verbs", "-n",
+                               nic.socket, "--", "ibv_devinfo"], capture_output=True, text=True, timeout=120,
+                              env=house.environment(SPINDLE_SOCKETS=None, XDG_RUNTIME_DIR=house.path()))
+        assert done.returncode == 0 and "hca_id:\tleft" in done.stdout, done
+
+
+@plain
+@rule
+def a_program_runs_in_a_debugger_and_in_valgrind():
+    need("ibv_devinfo", "gdb", "valgrind")
+    with House() as house:
+        house.nic(NIC % "left")
+        done = verbs(house, "--", "gdb", "-batch", "-ex", "run", "--args", "ibv_devinfo")
+        assert "hca_id:\tleft" in done.stdout and "exited normally" in done.stdout, done
+        done = verbs(house, "--", "valgrind", "-q", "ibv_devinfo")
+        if "Illegal opcode" in done.stderr or "unrecognised instruction" in done.stderr:
+            raise net.Skip("Spindle is built for this processor, of which valgrind does not know all instructions")
+        assert done.returncode == 0 and "hca_id:\tleft" in done.stdout, done
+
+
 if __name__ == "__main__":
     net.main()

@@ -48,7 +48,7 @@ static void refusals(void)
 	FAILS(ibv_reg_mr_iova2(pd, page, 4096, (uintptr_t)page, IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
 	FAILS(ibv_reg_mr(pd, page, 4096, IBV_ACCESS_REMOTE_WRITE), EINVAL);
 	FAILS(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0), EOPNOTSUPP);
-	FAILS(ibv_alloc_mw(pd, IBV_MW_TYPE_1), EOPNOTSUPP);
+	FAILS(ibv_alloc_mw(pd, (enum ibv_mw_type)3), EINVAL);
 	open_pair(&p, NULL, NULL, 0);
 	ex.pd = pd;
 	ex.send_cq = ex.recv_cq = p.cq;
@@ -370,6 +370,155 @@ static void threads(void)
 	CHECK(!ibv_dealloc_pd(pd) && !ibv_close_device(context));
 }
 
+/* ---- memory windows ---- */
+static void window_pair(struct pair *p, unsigned skew, struct ibv_mr **mr)
+{
+	open_pair(p, NULL, NULL, skew);
+	CHECK((*mr = ibv_reg_mr(pd, p->memory[1], SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)));
+}
+
+/* Bound by `ibv_bind_mw` again and again, then to nothing. */
+static void first_type(unsigned skew)
+{
+	struct ibv_mw_bind bind = {.wr_id = 1, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_mw *mw;
+	struct pair p;
+
+	window_pair(&p, skew, &bind.bind_info.mr);
+	CHECK((mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1)));
+	for (unsigned i = 0; i < 3; i++) {
+		const uint32_t before = mw->rkey;
+
+		bind.bind_info.addr = (uintptr_t)p.memory[1] + i * 5000;
+		bind.bind_info.length = 5000;
+		bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+		CHECK(!ibv_bind_mw(p.qp[1], mw, &bind) && mw->rkey != before);
+		CHECK(good(p.cq, 1).opcode == IBV_WC_BIND_MW);
+		CHECK(!send_to(&p, IBV_WR_RDMA_WRITE, 2, 100, 5000, i * 5000, mw->rkey, 0));
+		good(p.cq, 2);
+		CHECK(!memcmp(p.memory[1] + i * 5000, p.memory[0] + 100, 5000));
+	}
+	CHECK(ibv_dereg_mr(bind.bind_info.mr) == EBUSY);
+	bind.bind_info.length = 0;
+	CHECK(!ibv_bind_mw(p.qp[1], mw, &bind));
+	good(p.cq, 1);
+	CHECK(!send_to(&p, IBV_WR_RDMA_WRITE, 3, 0, 8, 10000, mw->rkey, 0));
+	CHECK(next(p.cq).status == IBV_WC_REM_ACCESS_ERR);
+	CHECK(!ibv_dereg_mr(bind.bind_info.mr) && !ibv_dealloc_mw(mw));
+	close_pair(&p);
+}
+
+/* Bound by a request, ended by the peer. */
+static void second_type(unsigned skew)
+{
+	struct ibv_send_wr *bad, wr = {.wr_id = 1, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr end = {.wr_id = 4, .opcode = IBV_WR_SEND_WITH_INV, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_mw_bind_info *info = &wr.bind_mw.bind_info;
+	struct ibv_mw *mw;
+	struct pair p;
+	bool told = false;
+
+	window_pair(&p, skew, &info->mr);
+	CHECK((mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2)));
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	info->addr = (uintptr_t)p.memory[1] + 64;
+	info->length = 64;
+	info->mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED;
+	CHECK(ibv_post_send(p.qp[1], &wr, &bad) == EINVAL && bad == &wr);
+	info->mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+	CHECK(!ibv_post_send(p.qp[1], &wr, &bad));
+	CHECK(good(p.cq, 1).opcode == IBV_WC_BIND_MW);
+	CHECK(!send_to(&p, IBV_WR_RDMA_READ, 2, 4096, 64, 64, wr.bind_mw.rkey, 0));
+	good(p.cq, 2);
+	CHECK(!memcmp(p.memory[0] + 4096, p.memory[1] + 64, 64));
+	memset(p.memory[1] + 64, 0, 8);
+	CHECK(!send_to(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 800, 8, 64, wr.bind_mw.rkey, 0));
+	good(p.cq, 3);
+	CHECK(p.memory[1][64] == 5);
+	recv_at(&p, 1, 5, 0, 64);
+	end.invalidate_rkey = wr.bind_mw.rkey;
+	CHECK(!ibv_post_send(p.qp[0], &end, &bad));
+	for (int i = 0; i < 2; i++) {
+		const struct ibv_wc wc = next(p.cq);
+
+		CHECK(!wc.status);
+		told |= wc.wr_id == 5 && wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == end.invalidate_rkey;
+	}
+	CHECK(told);
+	CHECK(!send_to(&p, IBV_WR_RDMA_READ, 6, 4096, 64, 64, wr.bind_mw.rkey, 0));
+	CHECK(next(p.cq).status == IBV_WC_REM_ACCESS_ERR);
+	CHECK(!ibv_dereg_mr(info->mr) && !ibv_dealloc_mw(mw));
+	close_pair(&p);
+}
+
+/* The handle stays, and the old keys open nothing. What cannot be leaves all as it was. */
+static void anew(void)
+{
+	const int all =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	struct ibv_pd *other;
+	uint32_t key;
+	struct pair p;
+
+	begin();
+	CHECK((other = ibv_alloc_pd(context)));
+	open_pair(&p, NULL, NULL, 24);
+	key = p.mr[1]->rkey;
+	CHECK(ibv_rereg_mr(p.mr[1], 0, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL);
+	CHECK(ibv_rereg_mr(p.mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE) &&
+	      errno == EINVAL);
+	CHECK(ibv_rereg_mr(p.mr[1], IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)4096, 4096, 0) && errno == EFAULT);
+	CHECK(p.mr[1]->rkey == key && !send_to(&p, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, key, 0));
+	good(p.cq, 1);
+	CHECK(!ibv_rereg_mr(p.mr[1], IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p.memory[1] + 4000, 9000, 0));
+	CHECK(p.mr[1]->addr == p.memory[1] + 4000 && p.mr[1]->length == 9000 && p.mr[1]->rkey != key);
+	CHECK(!send_to(&p, IBV_WR_RDMA_WRITE, 2, 100, 8000, 4500, p.mr[1]->rkey, 0));
+	good(p.cq, 2);
+	CHECK(!memcmp(p.memory[1] + 4500, p.memory[0] + 100, 8000));
+	CHECK(!ibv_rereg_mr(p.mr[0], IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS, other, NULL, 0, all));
+	CHECK(p.mr[0]->pd == other && ibv_dealloc_pd(other) == EBUSY);
+	CHECK(!send_to(&p, IBV_WR_RDMA_WRITE, 3, 0, 8, 4500, p.mr[1]->rkey, 0));
+	CHECK(next(p.cq).status == IBV_WC_LOC_PROT_ERR);
+	close_pair(&p);
+	CHECK(!ibv_dealloc_pd(other));
+	open_pair(&p, NULL, NULL, 24);
+	key = p.mr[1]->rkey;
+	CHECK(!ibv_rereg_mr(p.mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, all));
+	CHECK(!send_to(&p, IBV_WR_RDMA_WRITE, 4, 0, 8, 4500, key, 0));
+	CHECK(next(p.cq).status == IBV_WC_REM_ACCESS_ERR);
+	close_pair(&p);
+	open_pair(&p, NULL, NULL, FIXED);
+	recv_at(&p, 1, 5, 0, 8); /* with the old key: what comes has no place */
+	CHECK(!ibv_rereg_mr(p.mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, all));
+	CHECK(!send_to(&p, IBV_WR_SEND, 4, 0, 8, 0, 0, 0));
+	const struct ibv_wc first = next(p.cq);
+	CHECK((first.wr_id == 5 ? first : next(p.cq)).status == IBV_WC_LOC_PROT_ERR);
+	close_pair(&p);
+	CHECK(!ibv_dealloc_pd(pd) && !ibv_close_device(context));
+}
+
+static void windows(void)
+{
+	struct ibv_device_attr d;
+	struct ibv_mw_bind bind = {.bind_info = {.length = 8, .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+	struct pair p;
+
+	begin();
+	CHECK(!ibv_query_device(context, &d) && d.max_mw > 0 && d.device_cap_flags & IBV_DEVICE_MEM_WINDOW &&
+	      d.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+	for (unsigned skew = 0; skew < 48; skew += 24) {
+		first_type(skew);
+		second_type(skew);
+	}
+	/* What is left bound goes with the context, and the memory is the program's own again. */
+	window_pair(&p, 0, &bind.bind_info.mr);
+	bind.bind_info.addr = (uintptr_t)p.memory[1];
+	CHECK(!ibv_bind_mw(p.qp[1], ibv_alloc_mw(pd, IBV_MW_TYPE_1), &bind));
+	CHECK(!ibv_close_device(context));
+	CHECK(p.memory[1][77] == (uint8_t)(77 * 7 + 1));
+}
+
 /* ---- what is left behind, and children ---- */
 static void leftovers(void)
 {
@@ -437,7 +586,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} checks[] = {{"refusals", refusals}, {"queues", queues},   {"bytes", bytes},	      {"events", events},
-		      {"extended", extended}, {"threads", threads}, {"leftovers", leftovers}, {"gone", gone}};
+		      {"extended", extended}, {"threads", threads}, {"leftovers", leftovers}, {"gone", gone},
+		      {"windows", windows},   {"anew", anew}};
 
 	for (unsigned i = 0; argc == 2 && i < sizeof(checks) / sizeof(*checks); i++)
 		if (!strcmp(argv[1], checks[i].name)) {

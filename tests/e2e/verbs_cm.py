@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from counted import sample  # noqa: E402
-from net import HOST4, NIC4, Skip, rule, until  # noqa: E402
+from net import HOST4, NIC4, Skip, rule, sanitized, until  # noqa: E402
 from verbs_pair import PAIRS, Pair  # noqa: E402
 
 
@@ -20,6 +20,8 @@ class Programs(Pair):
     def run(self, nic, *words):
         if not shutil.which(words[0]):
             raise Skip("there is no %s here" % words[0])
+        if words[0] != net.PROGRAM and sanitized():
+            raise Skip("programs of others have no library of sanitizers")
         # What they print comes when they print it.
         p = self.start(net.SPINDLE, "verbs", "-n", nic, "--", "stdbuf", "-oL", *words)
         p.name = " ".join(words)
@@ -63,6 +65,19 @@ def rping_serves_many_clients_one_after_the_other():
         clients = [p.run("near", "rping", "-c", "-a", p.ip, "-C", "5", "-V", "-p", "7175") for _ in range(3)]
         for c in clients:
             c.end()
+        assert s.process.poll() is None, s.stderr()
+
+
+@rule
+def who_listens_at_loopback_is_not_reached_from_another_nic():
+    with Programs() as p:
+        s = p.run("far", "rping", "-s", "-P", "-a", "127.0.0.1", "-p", "7180")
+        until("rping listens", lambda: any(row["port"] == 7180 for row in p.listeners("far")))
+        words = "rping", "-c", "-C", "3", "-V", "-p", "7180", "-a"
+        foreign = p.run("near", *words, p.ip)
+        assert foreign.process.wait(60), "it was accepted"
+        assert "RDMA_CM_EVENT_REJECTED" in foreign.stderr(), foreign.stderr()
+        p.run("far", *words, "127.0.0.1").end()
         assert s.process.poll() is None, s.stderr()
 
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What stands on libibverbs and librdmacm, as Debian has it, under `spindle verbs`: libfabric, UCX, and Open MPI over either;
-between two NICs and on one. Arguments: net.py's, of which the program is not used, and the source of an MPI program."""
+"""What stands on libibverbs and librdmacm, as Debian has it, under `spindle verbs`: fio, qperf, pyverbs, libfabric, UCX,
+and Open MPI over either; between two NICs and on one. Arguments: net.py's, of which the program is not
+used, and the source of an MPI program."""
 
 import atexit
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -12,43 +14,112 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
+from counted import sample  # noqa: E402
 from net import Skip, rule, until  # noqa: E402
-from verbs_pair import ADDRESS, PAIRS, Pair, free_port, listens  # noqa: E402
+from verbs_pair import OFI, PAIRS, UCX, Pair, Stacks, free_port, listens, need  # noqa: E402
 
 MPI = sys.argv.pop(3)
 
 
-def need(*programs):
-    for program in programs:
-        if not shutil.which(program):
-            raise Skip("there is no %s here" % program)
+# ---- fio -------------------------------------------------------------------------------------------------------------
+
+SLOT, SLOTS = 4096, 8
+FIO = """[global]
+ioengine=rdma
+port=%d
+bs=4k
+size=256k
+iodepth=8
+thread
+
+"""
 
 
-class Stacks(Pair):
-    """An interface of the kernel's has the NICs' addresses as well: by it programs find each other and the NIC."""
+def fio(p, client, server):
+    """Both jobs to their end."""
+    port = free_port()
+    jobs = [p.house.write("server.fio", FIO % port + "[server]\nrw=read\n" + server),
+            p.house.write("client.fio", FIO % port + "[client]\nrw=write\nhostname=%s\n" % p.ip + client)]
+    s = p.verbs(p.server, "fio", jobs[0])
 
-    def __enter__(self):
-        super().__enter__()
-        if net.ip("link", "show", "kernel0", check=False):
-            return self
-        net.ip("link", "add", "kernel0", "type", "veth", "peer", "name", "kernel1")
-        for name in ("kernel0", "kernel1"):
-            net.ip("link", "set", name, "addrgenmode", "none", "up")
-        for ip in ADDRESS.values():
-            net.ip("addr", "add", ip + "/24", "dev", "kernel0")
-        return self
+    def listening():
+        contexts = sample(p.house, p.server, "--handlers")["contexts"].values()
+        return any(row["port"] == port for c in contexts for row in c.get("listeners", ()))
+    until("fio listens", lambda: s.process.poll() is not None or listening())
+    c = p.verbs(p.client, "fio", jobs[1])
+    for process in (c, s):
+        assert any("err= 0" in line for line in process.end()), process.stderr()
 
-    def verbs(self, nic, *words, **more):
-        return self.start(net.SPINDLE, "verbs", "-n", nic, "--", *words, **more)
 
-    def both(self, port, server, client, **more):
-        """The client's lines, once both have ended well."""
-        s = self.verbs(self.server, *server, **more)
-        until("it listens", lambda: s.process.poll() is not None or listens(port))
-        c = self.verbs(self.client, *client, **more)
-        lines = c.end(timeout=120)
-        s.end(timeout=60)
-        return lines
+def slots(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    return [data[at:at + SLOT] for at in range(0, SLOT * SLOTS, SLOT)]
+
+
+@rule
+def fio_writes_and_reads_memory():
+    """A job's buffers are a file here. Each buffer that a peer has written, or that was read from it, is one of the
+    peer's. The memory is a file's, so an agent serves it; fio asks for no attempts after an RNR NAK."""
+    need("fio")
+    with Stacks() as p:
+        for verb in ("write", "read"):
+            paths = {name: p.house.path("copies", verb + name) for name in ("server", "client")}
+            for path in paths.values():  # fio does not give them their size
+                with open(path, "wb") as f:
+                    f.write(random.Random(path).randbytes(SLOT * SLOTS).ljust(SLOT * SLOTS * 2))
+            old = slots(paths["server"])
+            buffers = {name: "mem=mmapshared:%s\n" % path for name, path in paths.items()}
+            fio(p, buffers["client"] + "verb=%s\nscramble_buffers=0\nsize=4m\n" % verb, buffers["server"])
+            ours, theirs = slots(paths["client"]), slots(paths["server"])
+            if verb == "write":
+                assert set(theirs) <= set(ours) | set(old) and set(theirs) & set(ours), (theirs, ours)
+            else:
+                assert theirs == old and set(ours) <= set(theirs), (ours, theirs)
+
+
+@rule
+def fio_sends_and_checks_what_it_gets():
+    need("fio")
+    with Stacks() as p:
+        fio(p, "verb=send\nverify=crc32c\ndo_verify=0\n", "iodepth=64\nverify=crc32c\nverify_fatal=1\n")
+
+
+# ---- qperf -----------------------------------------------------------------------------------------------------------
+
+@rule
+def qperf_measures_by_connections_of_the_connection_manager():
+    need("qperf")
+    with Stacks() as p:
+        port = free_port()
+        p.verbs(p.server, "qperf", "-lp", str(port))
+        until("qperf listens", lambda: listens(port))
+        for test, what in (("rc_bw", "bw"), ("rc_lat", "latency"), ("ver_rc_compare_swap", "msg_rate")):
+            lines = p.verbs(p.client, "qperf", p.ip, "-lp", str(port), "-cm", "1", "-t", "1", test).end()
+            assert lines[0] == test + ":" and lines[1].split()[0] == what, lines
+
+
+# ---- pyverbs ---------------------------------------------------------------------------------------------------------
+
+PYTHON, PYVERBS = "/usr/bin/python3", "/usr/share/doc/rdma-core/tests"
+# What docs/verbs.md explains.
+FAIL = {"test_resize_cq", "test_mr_rereg_access", "test_mr_rereg_addr", "test_mr_rereg_pd", "test_rdmacm_async_read",
+        "test_rdmacm_async_reject_traffic", "test_rdmacm_async_traffic", "test_rdmacm_async_traffic_external_qp",
+        "test_rdmacm_async_udp_traffic", "test_rdmacm_async_write", "test_rdmacm_sync_traffic"}
+
+
+@rule
+def pyverbs_passes_its_own_tests():
+    if not os.path.exists(PYVERBS + "/run_tests.py") or subprocess.run([PYTHON, "-c", "import pyverbs.device"]).returncode:
+        raise Skip("pyverbs, or its tests, are not here")
+    with Stacks() as p:
+        tests = shutil.copytree(PYVERBS, p.house.path("pyverbs"))
+        subprocess.run("gunzip *.gz", shell=True, cwd=tests, check=True)
+        run = p.verbs("near", PYTHON, tests + "/run_tests.py", "-v", "--dev", "near", "--port", "1", "--gid", "1")
+        run.process.communicate(timeout=200)
+        said = run.stderr()
+        failed = set(re.findall(r"^(?:ERROR|FAIL): (\w+)", said, re.M))
+        assert failed <= FAIL and len(re.findall(r" \.\.\. ok$", said, re.M)) > 70, (failed - FAIL, said[-2000:])
 
 
 # ---- libfabric -------------------------------------------------------------------------------------------------------
@@ -94,26 +165,10 @@ def ucx_exchanges_messages_and_reads_and_writes_memory():
 
 # ---- Open MPI --------------------------------------------------------------------------------------------------------
 
-def program(house):
-    need("mpicc", "mpirun")
-    path = house.path("mpi_exchange")
-    subprocess.run(["mpicc", "-O1", "-o", path, MPI], check=True, timeout=60)
-    return path
-
-
 def mpi(where, ranks, *options, **more):
     """ranks: how many on each NIC."""
     with Stacks(**where) as p:
-        words = [program(p.house)]
-        command = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", *options]
-        for n, nic in enumerate((p.server, p.client)):
-            command += [":"] * n + ["-np", str(ranks), net.SPINDLE, "verbs", "-n", nic, "--", *words]
-        run = p.start(*command, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
-        assert run.end(timeout=200)[-1:] == ["right %d" % (2 * ranks)]
-
-
-UCX = "--mca", "pml", "ucx", "--mca", "btl", "^openib", "-x", "UCX_TLS=rc_verbs,ud_verbs,self"
-OFI = "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "btl", "^openib", "-x", "FI_PROVIDER=verbs;ofi_rxm"
+        assert p.mpi(MPI, ranks, *options, **more).end(timeout=200)[-1:] == ["right %d" % (2 * ranks)]
 
 
 @rule
@@ -129,8 +184,8 @@ def mpi_over_libfabric_exchanges_what_it_was_given():
 
 
 @rule
-def eight_ranks_of_mpi_share_a_nic():
-    mpi({"client": "far"}, 4, *UCX)
+def four_ranks_of_mpi_share_a_nic():
+    mpi({"client": "far"}, 2, *UCX)
 
 
 atexit.register(Pair.part)

@@ -41,6 +41,8 @@ static uint64_t place(const struct app *a, uint64_t len)
 
 static uint32_t key_of(const struct app *a)
 {
+	if (draw_one_of(16)) /* what is bound has one of few tags, in work() too */
+		return (a->window[draw() & 1] & ~3u) | (draw() & 3);
 	return draw_one_of(64) ? a->key[draw() % ZONES] ^ ((uint32_t)draw_one_of(2) << draw() % 32) : a->key[a->zone];
 }
 
@@ -214,11 +216,12 @@ static uint32_t draw_sges(struct app *a, struct sp_rdma_sge *sge, unsigned most)
 
 static void work(struct app *a, unsigned i)
 {
-	static const uint8_t ops[] = {SP_RDMA_WR_SEND,	SP_RDMA_WR_SEND_IMM, SP_RDMA_WR_WRITE,	   SP_RDMA_WR_WRITE_IMM,
-				      SP_RDMA_WR_READ,	SP_RDMA_WR_READ,     SP_RDMA_WR_CAS,	   SP_RDMA_WR_FETCH_ADD,
-				      SP_RDMA_WR_WRITE, SP_RDMA_WR_SEND,     SP_RDMA_WR_LOCAL_INV, SP_RDMA_WR_SEND_INV};
+	static const uint8_t ops[] = {
+		SP_RDMA_WR_SEND,      SP_RDMA_WR_SEND_IMM, SP_RDMA_WR_WRITE,	 SP_RDMA_WR_WRITE_IMM, SP_RDMA_WR_READ,
+		SP_RDMA_WR_READ,      SP_RDMA_WR_CAS,	   SP_RDMA_WR_FETCH_ADD, SP_RDMA_WR_WRITE,     SP_RDMA_WR_SEND,
+		SP_RDMA_WR_LOCAL_INV, SP_RDMA_WR_SEND_INV, SP_RDMA_WR_BIND_MW};
 	struct sp_rdma_sge sge[2] = {{0}};
-	struct sp_rdma_wqe w = {.op = draw_one_of(64) ? draw() : ops[draw() % 12],
+	struct sp_rdma_wqe w = {.op = draw_one_of(64) ? draw() : ops[draw() % 13],
 				.flags = draw() & 15,
 				.remote = draw_bytes(2),
 				.rkey = draw(),
@@ -228,6 +231,14 @@ static void work(struct app *a, unsigned i)
 				.qkey = QKEY,
 				.imm = key_of(a)};
 
+	if (w.op == SP_RDMA_WR_BIND_MW) {
+		pick(a);
+		w.rkey = (a->window[draw() & 1] & ~3u) | (draw() & 3);
+		w.imm = a->key[draw_one_of(8) ? draw() % ZONES : draw() & 1 ? 4 : 6];
+		w.remote = draw_near(VA + (w.imm == a->key[4] ? 4 : 6) * ZONE);
+		w.compare_add = draw_near(ROOM);
+		w.swap = draw_near(draw() & 14);
+	}
 	if (w.op == SP_RDMA_WR_LOCAL_INV && draw() & 3)
 		w.op = SP_RDMA_WR_SEND;
 	w.sges = (uint8_t)draw_near(draw_sges(a, sge, 2));
@@ -263,6 +274,8 @@ static void change(struct app *a, unsigned i)
 		world_state(a, i, draw() & 1 ? SP_RDMA_SQD : SP_RDMA_RTS);
 	else if (how >= 0xC8)
 		world_region_anew(a, draw() % ZONES);
+	else if (how >= 0xC0)
+		world_window_anew(a, draw() & 1);
 }
 
 static void hostile(struct app *a)

@@ -21,7 +21,7 @@
 #define HELD	 64u
 
 static const uint8_t peer[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, 2}, own[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, 1};
-static const uint32_t rights[ZONES] = {15, 5, 1, 0, 15, 15, 15, 4}; /* zone 5: of another protection domain */
+static const uint32_t rights[ZONES] = {15, 5, 1, 0, 31, 15, 31, 4}; /* zone 5: of another protection domain */
 static const bool constant[ZONES] = {[3] = true, [5] = true, [7] = true};
 
 struct app apps[2] = {{.hostile = false}, {.hostile = true}};
@@ -227,9 +227,28 @@ void world_region_anew(struct app *a, unsigned zone)
 {
 	const int rc = world_ask(a, SP_RDMA_MR_DEREG, 0, false, &a->key[zone], 4, NULL, 0);
 
-	PROMISE(a->hostile || !rc || rc == -EAGAIN);
+	PROMISE(a->hostile || !rc || rc == -EAGAIN || rc == -EBUSY);
 	if (!rc || (a->hostile && draw_one_of(8)))
 		region(a, zone);
+}
+
+static void window(struct app *a, unsigned which)
+{
+	const struct sp_rdma_mw_alloc in = {a->pd, which ? SP_RDMA_MW_2 : SP_RDMA_MW_1};
+	struct sp_rdma_keys keys = {0};
+	const int rc = world_ask(a, SP_RDMA_MW_ALLOC, 0, false, &in, sizeof(in), &keys, sizeof(keys));
+
+	PROMISE(a->hostile || !rc);
+	a->window[which] = keys.rkey;
+}
+
+void world_window_anew(struct app *a, unsigned which)
+{
+	const int rc = world_ask(a, SP_RDMA_MW_DEALLOC, 0, false, &a->window[which], 4, NULL, 0);
+
+	PROMISE(a->hostile || !rc || rc == -EAGAIN);
+	if (!rc)
+		window(a, which);
 }
 
 /* ---- QPs ---- */
@@ -463,6 +482,8 @@ void world_open(struct app *a)
 	a->ah = make(a, SP_RDMA_AH_CREATE, &ah, sizeof(ah));
 	for (unsigned z = 0; z < ZONES; z++)
 		region(a, z);
+	window(a, 0);
+	window(a, 1);
 	for (unsigned i = 0; i < QPS; i++)
 		make_qp(a, i);
 }

@@ -27,7 +27,7 @@
 
 struct app {
 	bool hostile;
-	uint32_t context, pd, other_pd, cq, srq, ah, key[ZONES];
+	uint32_t context, pd, other_pd, cq, srq, ah, key[ZONES], window[2];
 	uint8_t *memory; /* GUARD, REGION, GUARD */
 	struct sp_mr *mr;
 	uint32_t taken, srq_tail, zone; /* zone: that the next key and address are of */
@@ -64,6 +64,7 @@ void world_state(struct app *a, unsigned i, uint32_t state);
 void world_reset(struct app *a, unsigned i); /* and to RTS */
 void world_anew(struct app *a, unsigned i);
 void world_region_anew(struct app *a, unsigned zone);
+void world_window_anew(struct app *a, unsigned which); /* of type which + 1 */
 void world_post(struct app *a, unsigned i, struct sp_rdma_wqe *w, const struct sp_rdma_sge *sge);
 void world_receive(struct app *a, unsigned i, const struct sp_rdma_sge *sge, uint32_t sges);
 void world_ring(struct app *a, unsigned i);

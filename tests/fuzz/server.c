@@ -235,8 +235,8 @@ static bool reply(int *fd)
 		cm_done[cm]++;
 		if (verb == SP_RDMA_QP_CREATE && reply->bytes >= sizeof(struct sp_rdma_qp))
 			memcpy(&qp[qps++ % 8], reply->data, sizeof(*qp));
-		if (verb == SP_RDMA_MR_REG && reply->bytes >= sizeof(struct sp_rdma_keys))
-			memcpy(&key[keys++ % 8], reply->data, sizeof(*key));
+		if ((verb == SP_RDMA_MR_REG || verb == SP_RDMA_MW_ALLOC) && reply->bytes >= sizeof(struct sp_rdma_keys))
+			memcpy(&key[keys++ % 8], reply->data + offsetof(struct sp_rdma_keys, rkey), sizeof(*key));
 		if (cm == SP_CM_CREATE && reply->bytes >= sizeof(struct sp_cm_id))
 			memcpy(&connection[connections++ % 8], reply->data, sizeof(*connection));
 	}
@@ -285,7 +285,7 @@ static void right_control(struct sp_attach_request *r)
 		r->arg[2] = qp[r->arg[2] / 2 % 8];
 	if (at[verb] && r->bytes >= at[verb] + 4u && r->data[at[verb]] < 8)
 		memcpy(r->data + at[verb], &memory[r->data[at[verb]]], 4);
-	if (verb == SP_RDMA_MR_DEREG && r->bytes >= 4 && r->data[0] < 8)
+	if ((verb == SP_RDMA_MR_DEREG || verb == SP_RDMA_MW_DEALLOC) && r->bytes >= 4 && r->data[0] < 8)
 		memcpy(r->data, &key[r->data[0]], 4);
 }
 
@@ -484,6 +484,8 @@ static void seed_verbs(void)
 	seed_control(SP_RDMA_QUERY, false, false, NULL, 0);
 	seed_control(SP_RDMA_PD_CREATE, false, false, NULL, 0);
 	seed_control(SP_RDMA_MR_REG, false, false, &mr, sizeof(mr));
+	seed_control(SP_RDMA_MW_ALLOC, false, false, &(struct sp_rdma_mw_alloc){1, SP_RDMA_MW_1}, 8);
+	seed_control(SP_RDMA_MW_DEALLOC, false, false, &one, sizeof(one));
 	seed_control(SP_RDMA_CQ_CREATE, false, false, &cq, sizeof(cq));
 	seed_control(SP_RDMA_SRQ_CREATE, false, false, &srq, sizeof(srq));
 	seed_control(SP_RDMA_SRQ_LIMIT, false, false, &limit, sizeof(limit));

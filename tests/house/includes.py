@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""includes.py SOURCE: the include lines of the house point the way that the README says. TAP.
+"""includes.py SOURCE: the include lines of the house point the way that docs/house.md says. TAP.
 
 A node is a noun: NAME.c, NAME.h and NAME_private.h together. Only quoted includes count."""
 import collections

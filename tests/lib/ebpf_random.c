@@ -144,7 +144,9 @@ uint32_t ebpf_tell(struct ebpf_insn *ins, uint32_t n, int saved)
 uint32_t random_program(struct ebpf_insn *ins)
 {
 	const int saved = -(192 + 64 * (int)ebpf_any(6));
+	uint8_t masked = 2;
 	uint32_t n = 0;
+	int mask = 255;
 
 	ins[n++] = (struct ebpf_insn)STX(EBPF_DW, 10, 1, (int16_t)saved);
 	for (unsigned r = 2; r < 6 && ebpf_any(4); r++)
@@ -159,8 +161,17 @@ uint32_t random_program(struct ebpf_insn *ins)
 			APPEND(LDDW((uint8_t)ebpf_any(10), interesting(), interesting()));
 		else if (!ebpf_any(12)) /* what clang cuts a number to 32 bits with */
 			APPEND(ALU(BPF_LSH, i.dst_reg, 32), ALU(BPF_RSH, i.dst_reg, 32));
+		else if (!ebpf_any(12)) /* what clang looks at a narrow number with */
+			APPEND(MOVR(i.src_reg, masked), ALU(BPF_AND, i.src_reg, mask),
+			       JMP(BPF_JEQ, i.src_reg, 0, (int16_t)ebpf_any(5)));
+		else if (!ebpf_any(12)) /* ... and divides by it */
+			APPEND(ALU(BPF_AND, masked, ebpf_any(2) ? mask : 255), ALUR(BPF_DIV, i.dst_reg, masked));
 		else
 			APPEND(i);
+		if (!ebpf_any(4)) {
+			masked = (uint8_t)ebpf_any(10);
+			mask = (int[]){255, 65535, 15, 1 << ebpf_any(31)}[ebpf_any(4)];
+		}
 	}
 	for (unsigned pad = 0; pad < 6; pad++) /* what jumps may go to */
 		ins[n++] = (struct ebpf_insn)OP(BPF_JMP | BPF_JA, 0, 0, 0, 0);

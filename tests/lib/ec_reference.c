@@ -157,7 +157,16 @@ void ec_set(uint64_t *bitmap, unsigned i)
 
 const struct sp_ec_kernel *ec_kernel(unsigned i)
 {
-	return i < SP_ISA_LEVELS ? sp_ec_kernel(i) : NULL;
+#ifdef __x86_64__
+	static const struct sp_ec_kernel *const all[] = {&sp_ec_baseline, &sp_ec_avx2, &sp_ec_avx512, &sp_ec_gfni};
+	const unsigned count = sp_isa_best() == SP_ISA_AVX512 ? 4
+			       : sp_isa_best() == SP_ISA_AVX2 ? (sp_isa_wide() ? 3 : 2)
+							      : 1;
+
+	return i < count ? all[i] : NULL;
+#else
+	return i ? NULL : &sp_ec_baseline;
+#endif
 }
 
 struct ec_code *ec_code_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, unsigned k, unsigned m)

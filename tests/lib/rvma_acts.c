@@ -253,11 +253,20 @@ void app_free_window(struct apps *a, struct app *x, struct mo_window *w)
 		mo_window_freed(&a->mo, w);
 }
 
+/* Can the window go back to the begin of its first epoch? */
+static bool mo_begins(const struct mo_window *w)
+{
+	if (w->flags & MO_REGION || (w->flags & MO_FORGET && w->epoch))
+		return false;
+	return w->helds ? !w->held[0]->epoch : !w->epoch;
+}
+
 void app_manage(struct apps *a, struct app *x)
 {
 	struct mo_window *w = app_window(a, x->c, true, NULL);
 	struct sp_event result;
 	struct mo_buffer *b;
+	bool begin, may;
 	uint64_t epoch;
 	int rc;
 
@@ -294,13 +303,19 @@ void app_manage(struct apps *a, struct app *x)
 		app_release(a, x, w, epoch);
 		break;
 	case 11 ... 12:
-		b = mo_completed(w, epoch);
-		rc = app_call(x, SP_RVMA_CMD_REWIND, APP_ARGS(w->id, epoch), 0, 0, &result);
-		APP_CHECK(a, rc == (b ? 0 : -ENODATA), "rewind to epoch %llu of %llu: %d", U(epoch), U(w->epoch), rc);
-		if (b && !rc) {
+		begin = !app_below(a, 6);
+		b = begin ? NULL : mo_completed(w, epoch);
+		may = begin ? mo_begins(w) : b != NULL;
+		rc = app_call(x, SP_RVMA_CMD_REWIND, APP_ARGS(w->id, begin ? SP_RVMA_BEGIN : epoch), 0, 0, &result);
+		APP_CHECK(a, rc == (may ? 0 : -ENODATA), "rewind to %s %llu of %llu: %d",
+			  begin ? "the begin," : "epoch", U(epoch), U(w->epoch), rc);
+		if (b && !rc)
 			app_check_completed(a, w, b, &result);
+		if (begin && !rc)
+			APP_CHECK(a, !result.arg[0] && !result.arg[1] && result.arg[4] == SP_RVMA_BEGIN,
+				  "rewound to the begin, and there is a buffer");
+		if (may && !rc)
 			mo_rewind(&a->mo, x->c, w, b);
-		}
 		break;
 	default:
 		b = mo_completed(w, epoch);

@@ -28,16 +28,23 @@ static void mo_window_over(struct mo *m, unsigned c, struct mo_window *w, enum m
 
 void mo_rewind(struct mo *m, unsigned c, struct mo_window *w, struct mo_buffer *b)
 {
+	unsigned keep = 0;
+
 	mo_window_over(m, c, w, MO_REWOUND);
-	for (unsigned i = 0; i < w->helds; i++)
-		if (w->held[i] == b) {
-			for (unsigned k = i + 1; k < w->helds; k++)
-				w->held[k]->forgotten = true;
-			mo_hold_drop(m, w, i + 1, w->helds);
-		}
-	w->epoch = b->epoch + 1;
+	while (b && w->held[keep++] != b)
+		;
+	for (unsigned k = keep; k < w->helds; k++) {
+		w->held[k]->forgotten = true;
+		w->bytes -= w->held[k]->bytes;
+		w->puts -= w->held[k]->ops;
+	}
+	mo_hold_drop(m, w, keep, w->helds);
+	w->epoch = b ? b->epoch + 1 : 0;
 	if (w->posteds) {
 		struct mo_buffer *head = w->posted[0];
+
+		w->bytes -= head->bytes;
+		w->puts -= head->ops;
 
 		head->bytes = head->ops = head->tail = head->flags = 0;
 		head->mailbox = w->mailbox;

@@ -12,6 +12,7 @@
 void mo_transfer_over(struct mo *m, struct mo_session *s, struct mo_transfer *t, enum mo_status why);
 
 /* b is the latest completed buffer again. What is open ends, what waited for that is handed over, then forgotten. */
+/* b: NULL: to the begin of the first epoch. */
 void mo_rewind(struct mo *m, unsigned c, struct mo_window *w, struct mo_buffer *b);
 /* The window is there no more for puts and gets; what was posted is not notified. */
 void mo_window_free(struct mo *m, unsigned c, struct mo_window *w);

@@ -93,8 +93,7 @@ void peer_send(struct peer_end *e, struct sp_rdma_send_wr wr, uint64_t at, uint3
 	e->peer->bytes += len;
 }
 
-/* Waits for a completion, of either kind. */
-static void complete(struct peer_end *e, sp_time end)
+bool peer_complete(struct peer_end *e, sp_time end)
 {
 	struct sp_rdma_wc wc;
 	char text[64];
@@ -104,7 +103,7 @@ static void complete(struct peer_end *e, sp_time end)
 		const sp_time now = sp_clock();
 
 		if (now >= end)
-			peer_fail("waiting for a completion", -ETIMEDOUT);
+			return false;
 		n = sp_rdma_cq_wait(e->cq, end - now);
 		if (n && n != -ETIMEDOUT)
 			peer_fail("waiting for a completion", n);
@@ -122,24 +121,27 @@ static void complete(struct peer_end *e, sp_time end)
 	} else {
 		e->sent++;
 	}
+	return true;
+}
+
+static void wait_for(struct peer_end *e, unsigned *completions)
+{
+	const sp_time end = sp_clock() + PEER_LIMIT;
+
+	while (!*completions)
+		if (!peer_complete(e, end))
+			peer_fail("waiting for a completion", -ETIMEDOUT);
+	--*completions;
 }
 
 void peer_wait_sent(struct peer_end *e)
 {
-	const sp_time end = sp_clock() + PEER_LIMIT;
-
-	while (!e->sent)
-		complete(e, end);
-	e->sent--;
+	wait_for(e, &e->sent);
 }
 
 void peer_wait_came(struct peer_end *e)
 {
-	const sp_time end = sp_clock() + PEER_LIMIT;
-
-	while (!e->came)
-		complete(e, end);
-	e->came--;
+	wait_for(e, &e->came);
 }
 
 /* ---- connections ---- */
@@ -204,10 +206,15 @@ static const struct {
 	int words;
 	void (*run)(struct peer *p, char **words);
 } verbs[] = {
-	{"rping-server", 1, peer_rping_server}, {"rping-client", 4, peer_rping_client},
-	{"cm-server", 4, peer_cm_server},	{"cm-client", 5, peer_cm_client},
-	{"ud-server", 3, peer_ud_server},	{"ud-client", 4, peer_ud_client},
-	{"pingpong", 3, peer_pingpong},		{"answer", 0, peer_answer},
+	{"rping-server", 1, peer_rping_server},
+	{"rping-client", 4, peer_rping_client},
+	{"cm-server", 4, peer_cm_server},
+	{"cm-client", 5, peer_cm_client},
+	{"ud-server", 3, peer_ud_server},
+	{"ud-client", 4, peer_ud_client},
+	{"pingpong", 3, peer_pingpong},
+	{"lossy-pingpong", 2, peer_lossy_pingpong},
+	{"answer", 0, peer_answer},
 };
 
 int main(int argc, char **argv)

@@ -46,6 +46,8 @@ void peer_end_close(struct peer_end *e);
 void peer_receive(struct peer_end *e, uint64_t at, uint32_t len);
 /* wr's scatter list is `len` bytes of the area from `at` on. */
 void peer_send(struct peer_end *e, struct sp_rdma_send_wr wr, uint64_t at, uint32_t len);
+/* Waits for a completion of either kind. False: there is none until then. */
+bool peer_complete(struct peer_end *e, sp_time end);
 void peer_wait_sent(struct peer_end *e);
 void peer_wait_came(struct peer_end *e);
 
@@ -63,6 +65,7 @@ void peer_cm_client(struct peer *p, char **words);
 void peer_ud_server(struct peer *p, char **words);
 void peer_ud_client(struct peer *p, char **words);
 void peer_pingpong(struct peer *p, char **words);
+void peer_lossy_pingpong(struct peer *p, char **words);
 void peer_answer(struct peer *p, char **words);
 
 #endif

@@ -8,13 +8,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PINGPONG_QKEY  0x11111111u
 #define PINGPONG_FIRST 0x7B /* what a client sends before it has received anything; with an SRQ, zeros */
 #define PINGPONG_PSN   0x123456u
+#define PINGPONG_MTU   1024
 #define IN	       (PEER_AREA / 2)
 
 struct pingpong {
@@ -57,7 +60,7 @@ static void receive(struct pingpong *g)
 static bool connect_end(struct pingpong *g)
 {
 	struct sp_rdma_qp_attr rtr = {
-		.mask = SP_RDMA_QP_STATE, .state = SP_RDMA_RTR, .path_mtu = 1024, .hop_limit = 64};
+		.mask = SP_RDMA_QP_STATE, .state = SP_RDMA_RTR, .path_mtu = PINGPONG_MTU, .hop_limit = 64};
 	struct sp_rdma_qp_attr rts = {
 		.mask = SP_RDMA_QP_STATE | SP_RDMA_QP_SQ_PSN, .state = SP_RDMA_RTS, .sq_psn = PINGPONG_PSN};
 	struct sp_rdma_ah ah = {.hop_limit = 64};
@@ -111,21 +114,33 @@ static void look(struct pingpong *g, bool first)
 			peer_fail("a message's bytes", 0);
 }
 
+static void begin(struct pingpong *g, struct peer *p, const char *type)
+{
+	if (!g->size || g->size > PEER_AREA / 2 - SP_RDMA_GRH)
+		peer_fail("size", 0);
+	open_end(p, g, type);
+	printf("qp %" PRIu32 " %u\n", sp_rdma_qp_number(g->end.qp), PINGPONG_PSN);
+	fflush(stdout);
+	for (unsigned i = 0; i < 2; i++)
+		receive(g);
+}
+
+static bool ready(struct pingpong *g)
+{
+	const bool first = connect_end(g);
+
+	printf("ready\n");
+	fflush(stdout);
+	return first;
+}
+
 void peer_pingpong(struct peer *p, char **words)
 {
 	struct pingpong g = {.count = (unsigned)atoi(words[1]), .size = (unsigned)atoi(words[2])};
 	bool first;
 
-	if (!g.size || g.size > PEER_AREA / 2 - SP_RDMA_GRH)
-		peer_fail("size", 0);
-	open_end(p, &g, words[0]);
-	printf("qp %" PRIu32 " %u\n", sp_rdma_qp_number(g.end.qp), PINGPONG_PSN);
-	fflush(stdout);
-	for (unsigned i = 0; i < 2; i++)
-		receive(&g);
-	first = connect_end(&g);
-	printf("ready\n");
-	fflush(stdout);
+	begin(&g, p, words[0]);
+	first = ready(&g);
 	for (unsigned k = 0; k < g.count; k++) {
 		if (first)
 			send(&g, k);
@@ -137,4 +152,87 @@ void peer_pingpong(struct peer *p, char **words)
 	}
 	peer_end_close(&g.end);
 	peer_check("destroying the shared receive queue", sp_rdma_srq_destroy(g.srq));
+}
+
+/* ---- over a link that loses: UC and UD repeat nothing ---- */
+#define SILENCE	 (SP_SEC / 2) /* after it what was sent, or its answer, is taken to be lost */
+#define SILENCES 100	      /* one after the other: there is nobody */
+#define BEFORE	 -1	      /* the number of a client's first message */
+
+struct lossy {
+	struct pingpong g;
+	bool strict;	 /* see peer_lossy_pingpong() */
+	int sent, heard; /* the numbers of the latest messages */
+	unsigned came, lost;
+};
+
+/* Which message came: the number of one that we have sent whose bytes it has, all of them. */
+static int which(const struct lossy *l)
+{
+	const uint8_t *in = l->g.end.peer->area + IN + (l->g.type == SP_RDMA_UD ? SP_RDMA_GRH : 0);
+	const uint8_t k = (uint8_t)((in[0] - 1) * 171); /* 3 * 171 is 1, modulo 256: as send() counts */
+	bool whole = true, first = true;
+
+	for (unsigned i = 0; i < l->g.size; i++) {
+		whole = whole && in[i] == (uint8_t)(i * 5 + k * 3u + 1);
+		first = first && in[i] == PINGPONG_FIRST;
+	}
+	if (!whole && !first)
+		peer_fail("a message's bytes", 0);
+	return whole ? l->sent - (uint8_t)(l->sent - k) : BEFORE;
+}
+
+/* Until the message of this number has come. False: silence came first. */
+static bool hears(struct lossy *l, int number)
+{
+	const uint32_t grh = l->g.type == SP_RDMA_UD ? SP_RDMA_GRH : 0;
+	struct peer_end *e = &l->g.end;
+
+	do {
+		const sp_time end = sp_clock() + SILENCE;
+		int k;
+
+		while (!e->came)
+			if (!peer_complete(e, end))
+				return false;
+		e->came--;
+		l->came++;
+		if (e->last.len != l->g.size + grh)
+			peer_fail("a message's length", 0);
+		k = which(l);
+		if (k < l->heard + l->strict)
+			peer_fail("the order of messages", 0);
+		l->heard = k;
+		receive(&l->g);
+	} while (l->heard != number);
+	return true;
+}
+
+/*
+ * One message is under way at a time. Those of several packets on UC come in order, and none twice: a packet that is
+ * repeated, or late, ends the message that it belongs to. One packet that is repeated is two messages. Ends in silence,
+ * once stdin has been closed; says how many messages came, and how often there was silence.
+ */
+void peer_lossy_pingpong(struct peer *p, char **words)
+{
+	struct lossy l = {.g.size = (unsigned)atoi(words[1]), .sent = BEFORE, .heard = BEFORE - 1};
+	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+	bool first, heard;
+	unsigned row = 0;
+
+	begin(&l.g, p, words[0]);
+	l.strict = l.g.type == SP_RDMA_UC && l.g.size > PINGPONG_MTU;
+	first = ready(&l.g);
+	heard = first || hears(&l, BEFORE);
+	while (heard || !poll(&in, 1, 0)) {
+		row = heard ? 0 : row + 1;
+		l.lost += !heard;
+		if (row == SILENCES)
+			peer_fail("waiting for an answer", -ETIMEDOUT);
+		send(&l.g, (unsigned)++l.sent);
+		peer_wait_sent(&l.g.end);
+		heard = hears(&l, l.sent);
+	}
+	printf("came %u silences %u\n", l.came, l.lost);
+	peer_end_close(&l.g.end);
 }

@@ -71,6 +71,14 @@ static bool as_named(struct known *k, uint32_t name, uint64_t v)
 	return good;
 }
 
+/* ... and what is masked from it is that. */
+static bool as_masked(const struct known *k, const struct sp_ebpf_value *v, uint64_t is)
+{
+	const uint32_t n = v->of & (NAMES - 1);
+
+	return k->whole_of[n] != k->run || is == (k->whole[n] & v->mask);
+}
+
 static bool as_known(struct known *k, const struct sp_ebpf_value *v, enum oracle_kind kind, uint64_t is)
 {
 	switch (v->kind) {
@@ -82,7 +90,8 @@ static bool as_known(struct known *k, const struct sp_ebpf_value *v, enum oracle
 		return kind == ORACLE_STACK && is == v->min + SP_EBPF_STACK;
 	default:
 		return kind == ORACLE_NUMBER && is >= v->min && is <= v->max && (uint32_t)is >= v->low_min &&
-		       (uint32_t)is <= v->low_max && (!v->name || as_named(k, v->name, is));
+		       (uint32_t)is <= v->low_max && (!v->name || as_named(k, v->name, is)) &&
+		       (!v->any || is & v->any) && (!v->of || as_masked(k, v, is));
 	}
 }
 

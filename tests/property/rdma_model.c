@@ -116,6 +116,8 @@ static void post_one(uint32_t qp)
 		if (!has && nic_draw(100))
 			return;
 		w.bad = has ? 0 : SP_RDMA_LOC_QP_OP_ERR;
+		if (q->type == SP_RDMA_UC && op == SP_RDMA_WR_LOCAL_INV) /* it may; but the key is none */
+			w.bad = SP_RDMA_LOC_PROT_ERR;
 	} else if (!with_window(qp, &w)) {
 		return;
 	}

@@ -421,7 +421,7 @@ bool rm_possible(unsigned op, unsigned nak, unsigned state, unsigned loss)
 {
 	const bool atomic = op == SP_RDMA_WR_CAS || op == SP_RDMA_WR_FETCH_ADD;
 
-	if (op == SP_RDMA_WR_LOCAL_INV || op == 8 || state == SP_RDMA_SQE)
+	if (op == SP_RDMA_WR_LOCAL_INV || op == 8 || op == 10 || state == SP_RDMA_SQE)
 		return false;
 	/* ATOMICs have one packet each way; a READ asks with one. */
 	if (atomic && loss >= RM_LOST_FIRST && loss <= RM_LOST_LAST)

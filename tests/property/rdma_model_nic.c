@@ -23,6 +23,7 @@
 #include "../../handlers/rdma/request.c"
 #include "../../handlers/rdma/respond.c"
 #include "../../handlers/rdma/retry.c"
+#include "../../handlers/rdma/rkey.c"
 #include "../../handlers/rdma/rq.c"
 #include "../../handlers/rdma/second.c"
 #include "../../handlers/rdma/selective.c"

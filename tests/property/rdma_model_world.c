@@ -430,7 +430,7 @@ void world_spoil(uint32_t qp, struct rm_wr *w, enum world_fault f)
 		w->bad = SP_RDMA_LOC_LEN_ERR;
 		break;
 	case FAULT_OPCODE:
-		w->op = 8;
+		w->op = 10;
 		w->bad = SP_RDMA_LOC_QP_OP_ERR;
 		break;
 	case FAULT_INLINE:

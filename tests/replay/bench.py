@@ -194,6 +194,31 @@ def expect_capture(run):
     bench("--expect", later, "--tolerate", "time=500ns", out=False)
 
 
+@rule("what is as expected is said in one line of the text; a difference, and JSON, have no such line")
+def expected_is_said(run):
+    bench = Bench(run, [0, 1000])
+    bench()
+    expected = run.path("expected.pcap")
+    os.replace(bench.out, expected)
+    right, wrong = run.write("right.json", '{"packets": 2}'), run.write("wrong.json", '{"packets": 3}')
+    replay = ["replay", "-c", bench.ini, "--expect", expected, "--expect-json"]
+    text = run.command(*replay, right, bench.capture)
+    equal((text.returncode, text.stdout.splitlines()[-1]), (0, "as expected: --expect %s, --expect-json %s" % (expected, right)))
+    differs = run.command(*replay, wrong, bench.capture)
+    assert differs.returncode == 3 and "as expected" not in differs.stdout, differs.stdout
+    json.loads(run.command(*replay, right, "--json", bench.capture).stdout)
+    assert "as expected" not in run.command("replay", "-c", bench.ini, bench.capture).stdout
+
+
+@rule("the text tells of each context once, and which answers are whose")
+def text_says_once(run):
+    bench = Bench(run, [0, 1000])
+    text = run.command("replay", "-c", bench.ini, bench.capture).stdout.splitlines()
+    names = [line.split()[0] for line in text]
+    assert "handlers" not in names and names.count("verdicts") == 1, text
+    equal([line.split() for line in text if "answered" in line.split()[0]], [["answered_by_nic", "0"], ["answered_by_handler", "2"]])
+
+
 @rule("an expected report: what it says must be there, what it does not say may be; status 3 and the path")
 def expect_json(run):
     bench = Bench(run, [0, 1000])

@@ -25,14 +25,15 @@ MAGIC, VERSION, OP_CAPTURE, OP_SEALED = 0x444E4953, 4, 8, 11
 HEADER = struct.Struct("=IHHiI4Q")  # a reply; in a request the status is the length, and what follows is reserved
 REQUEST = struct.Struct("=II40s1024s")
 MEMORY = struct.Struct("=IIIIQQI28x")
-SLOT = struct.Struct("=QIIHBBHH40s40s")
-CAPTURE_MAGIC, RING, FIRST = 0x50414353, 128, 64 + 6 * 64
+SLOT = struct.Struct("=QIIHBBHH40s40s24x")
+CAPTURE_MAGIC, RING, FIRST = 0x32414353, 128, 64 + 6 * 64
 TAKEN, DROPPED, FORWARDED, ANSWERED, SENT = 1, 2, 3, 4, 5
 NONE = 0xFFFF
 EXCEPTION, LOOP = 4, 5
 T0 = 1700000000123456789
 FRAME = bytes.fromhex("020000000001020000000002") + b"\x88\xb5" + bytes(46)
 PATIENCE = 60
+LINES = "lines"  # no file: text on standard output
 
 
 class Nic:
@@ -112,8 +113,8 @@ class Capture:
 
     def __init__(self, run, nic, *arguments, file=None, **more):
         self.file = file or run.path("out%d.pcapng" % run.runs)
-        self.process = subprocess.Popen([run.spindle, "capture", "--nic", nic.path, "-w", self.file, *arguments],
-                                        stderr=subprocess.PIPE, **more)
+        write = [] if file == LINES else ["-w", self.file]
+        self.process = subprocess.Popen([run.spindle, "capture", "--nic", nic.path, *write, *arguments], stderr=subprocess.PIPE, **more)
 
     def end(self, expect=0):
         _, errors = self.process.communicate(timeout=PATIENCE)
@@ -425,9 +426,91 @@ def rubbish(run):
         nic.close()
 
 
+# What tcpdump would say of it, and what the NIC adds.
+SHOWN = [
+    (dict(frame=packets.ethernet(packets.ipv4(packets.udp(b"abc", 5, 7)), 0x0800)), "IP %s.5 > %s.7: UDP, length 3"),
+    (dict(frame=packets.ethernet(packets.ipv4(packets.udp(b"abc", 5, 7)), 0x0800, vlan=(3, 4))),
+     "vlan 3, vlan 4, IP %s.5 > %s.7: UDP, length 3"),
+    (dict(frame=packets.roce(0x2B, 0x40, packets.reth(0x1000, 9, 4) + packets.immdt(3 << 22 | 5 << 4), b"data", psn=77)),
+     "IP %s.49152 > %s.4791: RoCE UC WRITE Only Imm, qp 0x40, psn 77, va 0x1000, rkey 0x9, len 4, imm 0xc00050 (SDR: message 3, packet 5), length 40"),
+    (dict(frame=packets.roce(0x04, 0x41, b"", b"", psn=0xFFFFFF, raw_bth=packets.bth(0x04, 0x41, 0xFFFFFF, ack=True))),
+     "IP %s.49152 > %s.4791: RoCE RC SEND Only, qp 0x41, psn 16777215, ack req, length 16"),
+    (dict(frame=packets.roce(0x11, 0x41, struct.pack(">I", 0x60 << 24 | 8), psn=1)),
+     "IP %s.49152 > %s.4791: RoCE RC Acknowledge, qp 0x41, psn 1, nak 0, msn 8, length 20"),
+    (dict(frame=packets.roce(0x64, 0x42, struct.pack(">II", 1, 0x99))), "IP %s.49152 > %s.4791: RoCE UD SEND Only, qp 0x42, psn 0, src qp 0x99, length 24"),
+    (dict(frame=packets.rvma_put(0x50, 64, 2, 1000, 0x11FF0011, 0, 512, b"abcd")),
+     "IP %s.49152 > %s.4791: RoCE RVMA PUT, qp 0x50, psn 0, transfer 64, packet 2, mailbox 0x11ff0011, offset 512, len 1000, length 76"),
+    (dict(frame=packets.rvma_nack(0x50, 1, 64, 3, 2)), "IP %s.49152 > %s.4791: RoCE RVMA NACK, qp 0x50, psn 0, transfer 64, blocks 3, reason 2, length 40"),
+    (dict(frame=packets.roce(0xEE, 0x50)), "IP %s.49152 > %s.4791: RoCE opcode 0xee, qp 0x50, psn 0, length 16"),
+    (dict(frame=packets.ethernet(packets.ipv4(struct.pack(">BBHHH", 8, 0, 0, 7, 9), proto=1), 0x0800)),
+     "IP %s > %s: ICMP echo request, id 7, seq 9, length 8"),
+    (dict(frame=packets.ethernet(packets.ipv4(struct.pack(">HHIIBBHHH", 80, 81, 5, 6, 0x50, 0x12, 0, 0, 0) + b"xy", proto=6), 0x0800)),
+     "IP %s.80 > %s.81: TCP [S.], seq 5, ack 6, length 2"),
+    (dict(frame=packets.ethernet(packets.ipv4(b"12345678", proto=17, fragment=2), 0x0800)), "IP %s > %s: protocol 17, fragment at 16, length 8"),
+    (dict(frame=FRAME), "ethertype 0x88b5, length 60"),
+    (dict(frame=packets.ethernet(struct.pack(">HHBBH6s4s6s4s", 1, 0x800, 6, 4, 1, b"", bytes([192, 0, 2, 1]), b"", bytes([192, 0, 2, 2])), 0x0806)),
+     "ARP, Request who-has 192.0.2.2 tell 192.0.2.1"),
+    (dict(frame=packets.roce(0x2A, 0x40, packets.reth(1, 2, 3), v6=True)),
+     "IP6 %s.49152 > %s.4791: RoCE UC WRITE Only, qp 0x40, psn 0, va 0x1, rkey 0x2, len 3, length 32"),
+]
+
+
+@rule("without -w there is a line a packet: time, port, direction, what tcpdump would say, and its fate")
+def lines(run):
+    nic = Nic(run)
+    for i, (slot, _) in enumerate(SHOWN):
+        nic.put(SENT if i == 1 else DROPPED, when=i, port=LOOP if i == 2 else 0, context="c", reason="late", **slot)
+    capture = Capture(run, nic, file=LINES, stdout=subprocess.PIPE, env=dict(os.environ, TZ="UTC"))
+    for i, (slot, text) in enumerate(SHOWN):
+        said = capture.process.stdout.readline().decode()  # while it captures: lines do not wait for each other
+        ends = (packets.CLIENT6, packets.SERVER6) if text.startswith("IP6") else (packets.CLIENT, packets.SERVER)
+        expected = "22:13:20.%09d %s %s %s [%s]\n" % (
+            123456789 + i, "loop" if i == 2 else "port-a", "Out" if i == 1 else "In ", text % ends if "%s" in text else text,
+            "sent by context c" if i == 1 else "context c: dropped: late")
+        equal(said, expected)
+    errors = capture.stop()
+    assert "%d packets captured, 0 lost" % len(SHOWN) in errors, errors
+
+
+@rule("a line reads nothing behind what was captured, wherever that ends, and whatever lengths a header claims")
+def cut_lines(run):
+    seed = random.Random(7)
+    frames = [slot["frame"] for slot, _ in SHOWN]
+    tries = [(frame, bytes(frame[:n]), n) for frame in frames for n in range(len(frame[:152]))]
+    for frame in frames * 8:
+        wrong = bytearray(frame)
+        wrong[seed.randrange(12, len(wrong))] = seed.choice((0, 0x0F, 0x4F, 0xFF))
+        tries.append((frame, bytes(wrong[:152]), len(wrong[:152])))
+    nic = Nic(run, slots=4096)
+    for frame, part, n in tries:
+        nic.put(TAKEN, frame=part + b"\xAA" * (152 - n), captured=n, length=len(frame))
+    capture = Capture(run, nic, "-c", str(len(tries)), file=LINES, stdout=subprocess.PIPE)
+    out = capture.process.stdout.read().decode()
+    capture.end()
+    said = out.splitlines()
+    equal(len(said), len(tries))
+    assert all(line.endswith(" [taken]") for line in said), [line for line in said if not line.endswith(" [taken]")]
+    for (frame, part, n), line in zip(tries[:len(frames[0])], said):
+        assert (n == len(frame)) or "[|" in line or n >= 42, (n, line)  # all of Ethernet, IP and UDP is there
+    assert all("0xaaaa" not in line and "170.170" not in line for line in said), "bytes behind the frame"
+
+
+@rule("a reader of lines that goes ends it without a complaint")
+def lines_reader_goes(run):
+    nic = Nic(run)
+    capture = Capture(run, nic, file=LINES, stdout=subprocess.PIPE)
+    nic.put(TAKEN)
+    capture.process.stdout.readline()
+    capture.process.stdout.close()
+    nic.put(TAKEN)
+    capture.process.stdout = None
+    errors = capture.end(0)
+    assert "standard output" not in errors, errors
+
+
 @rule("wrong usage is named before the usage, a wrong value without it, exit status 2")
 def misuse(run):
-    for arguments, words in ((("-w", "x", "--bogus"), "unknown option --bogus"), ((), "-w FILE is missing"),
+    for arguments, words in ((("-w", "x", "--bogus"), "unknown option --bogus"),
                              (("-w",), "a value is missing after -w"), (("-w", "x", "-s", "0"), "-s must be 1 to 65535, not 0"),
                              (("-w", "x", "-c", "-1"), "-c must be 1 or more, not -1"),
                              (("-w", "x", "--seconds", "nan"), "--seconds must be"),

@@ -7,6 +7,7 @@ import csv
 import math
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ import repair  # noqa: E402
 from replay import Skip, equal, main, rule  # noqa: E402
 
 RTT, LINE = 0.025, 400e9
-PNG, SVG = b"\x89PNG\r\n", b"<?xml"
+PNG, SVG, PDF = b"\x89PNG\r\n", b"<?xml", b"%PDF-"
 
 
 def figures(run, *arguments, expect=0):
@@ -64,13 +65,29 @@ def read(folder, name):
 
 
 def check_plots(folder, name):
-    for form, begin in ((".png", PNG), (".svg", SVG)):
+    for form, begin in ((".png", PNG), (".pdf", PDF), (".svg", SVG)):
         with open(os.path.join(folder, name + form), "rb") as f:
             data = f.read()
         assert data.startswith(begin) and len(data) > 5000, "%s%s: %d bytes" % (name, form, len(data))
     measured = name == "fig16" or name.startswith("rvma")
     for words in (b"seed", b"rounds") if measured else (b"seed", b"samples", b"P is a loss of"):
         assert words in data, "%s does not say %s" % (name, words)
+
+
+@rule("series differ without colours: measured points by shape, lines by points on them, bars by pattern; each axis has a title")
+def without_colours(run):
+    lines = [plot.Series(name, [(1, 2), (2, 3), (3, 4, 1)]) for name in ("a", "b", "c")]
+    for panel, what in ((plot.Panel("t", "across", "up", lines), r"linespoints pt (\d+)"),
+                        (plot.Panel("t", "across", "up", [plot.Series(s.name, s.points, "points") for s in lines]), r"yerrorbars pt (\d+)"),
+                        (plot.Panel("t", "across", "up", [plot.Series(s.name, [("x", 2, 1)]) for s in lines], names=["x"], bars=True), r"boxerrorbars fs pattern (\d+)")):
+        text, _, _ = plot.script(plot.Figure("f", "t", "", [panel]))
+        found = re.findall(what, text)
+        assert len(found) == 3 == len(set(found)), (what, text)
+        assert "set xlabel 'across'" in text and "set ylabel 'up'" in text, text
+    # The model's line has the measured points' colour, and those their shape.
+    both = plot.Panel("t", "x", "y", [plot.Series("", [(1, 2)], colour=plot.COLOURS["ec-mds"]), plot.Series("m", [(1, 2, 1)], "points", plot.COLOURS["ec-mds"])])
+    text, _, _ = plot.script(plot.Figure("f", "t", "", [both]))
+    assert "linespoints" not in text and "yerrorbars pt %d " % plot.shape(plot.COLOURS["ec-mds"]) in text, text
 
 
 def simulate_sr(x, chunks, inject, rto, p):
@@ -98,6 +115,8 @@ def fallback(chunks, k, m, p, xor):
 @rule("figure 10: table, plots and page; the model's means and tails are those of messages drawn chunk by chunk here")
 def completion(run):
     process, out = figures(run, "--quick", "--packets", "0", "--draws", "4000", "fig10")
+    with open(os.path.join(out, "fig10.svg"), encoding="utf-8") as f:
+        assert "--draws 4000 fig10" in f.read(), "the plot does not say what makes it"
     check_plots(out, "fig10")
     rows = read(out, "fig10")
     x = random.Random(1)

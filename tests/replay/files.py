@@ -243,7 +243,7 @@ def _(run):
 def _(run):
     ini = run.write("nic.ini", CONFIG)
     capture = p.write_capture(run.path("in.pcap"), FRAMES)
-    for arguments, word in ((["-c", ini], "capture"), ([capture], "-c"), (["-c", ini, capture, capture], capture),
+    for arguments, word in ((["-c", ini], "capture"), ([capture], "-c"), (["-c", ini] + [capture] * 5, capture),
                             (["-c", ini, "--frobnicate", capture], "--frobnicate"), (["-c"], "-c"),
                             (["-c", ini, "--post", "sdr0", capture], "sdr0"), (["-c", ini, "--post", "sdr0=", capture], "sdr0="),
                             (["-c", ini, "--post", "sdr0=0", capture], "sdr0=0"),

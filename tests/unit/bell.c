@@ -169,6 +169,31 @@ static int post(struct sp_device *d, uint32_t id, uint64_t arg)
 	return sp_command_post(&d->pub, &cmd);
 }
 
+/* Where many are active a poll is long, and so many polls would be much longer. */
+TEST(many_quiet_applications_are_parked_after_fewer_polls)
+{
+	enum { ALL = 64 };
+	struct sp_device *d[ALL];
+	uint64_t polls = 0, began;
+	sp_time now = 1;
+
+	dut_start(&dut, 1);
+	dut.nic->park_after = UINT64_MAX / 2;
+	for (unsigned i = 0; i < ALL; i++)
+		d[i] = remote_attach(0, 0, 0, 0);
+	began = dut.nic->worker[0]->walked;
+	while (walked(++now) && polls <= SP_QUIET_POLLS)
+		polls++;
+	CU_ASSERT(polls < SP_QUIET_POLLS);
+	/* Whoever has posted before may stay until the next time. */
+	CU_ASSERT(dut.nic->worker[0]->walked - began <= 2 * (SP_QUIET_LOOKS + ALL + 1));
+	for (unsigned i = 0; i < ALL; i++) {
+		CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 1);
+		sp_dev_close(&d[i]->pub);
+	}
+	dut_stop(&dut);
+}
+
 TEST(a_worker_walks_active_applications_only)
 {
 	enum { ALL = 20, QUIET = 8 };

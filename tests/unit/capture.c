@@ -258,3 +258,35 @@ RULE(drops_only_are_those_of_contexts_and_of_nobody)
 	cap_close(&all);
 	cap_close(&one);
 }
+
+/* A packet that is answered: once taken, once sent. */
+static void stamps(struct reader *r, const struct sp_capture_slot **taken, const struct sp_capture_slot **sent)
+{
+	probe_say(0x10, (struct probe_words){.action = PROBE_SEND, .verdict = SP_SENT});
+	dut_settle(&dut, 1);
+	*taken = cap_next_of(r, 0);
+	*sent = cap_next_of(r, 0);
+	CU_ASSERT_FATAL(*taken && *sent && (*taken)->fate == SP_CAPTURE_TAKEN && (*sent)->fate == SP_CAPTURE_SENT);
+}
+
+RULE(the_processors_time_of_each_step_is_told_in_real_time)
+{
+	const struct sp_capture_slot *taken, *sent;
+	struct reader r;
+
+	dut_context(&dut, "a", "plain", "qp=0x10");
+	r = CAPTURE(0);
+	stamps(&r, &taken, &sent);
+	for (unsigned i = 0; i < SP_CAPTURE_STEPS; i++) {
+		CU_ASSERT_EQUAL(taken->tsc[i], 0);
+		CU_ASSERT_EQUAL(sent->tsc[i], 0);
+	}
+	dut.nic->worker[0]->tsc = 7; /* as a worker's thread does */
+	stamps(&r, &taken, &sent);
+	CU_ASSERT(taken->tsc[SP_CAPTURE_ROUND] == 7 && sent->tsc[SP_CAPTURE_ROUND] == 7);
+	CU_ASSERT(taken->tsc[SP_CAPTURE_IN_HAND] > 7);
+	CU_ASSERT(sent->tsc[SP_CAPTURE_IN_HAND] > taken->tsc[SP_CAPTURE_IN_HAND]);
+	CU_ASSERT(taken->tsc[SP_CAPTURE_PASSED] > sent->tsc[SP_CAPTURE_IN_HAND]);
+	CU_ASSERT(sent->tsc[SP_CAPTURE_PASSED] > taken->tsc[SP_CAPTURE_PASSED]);
+	cap_close(&r);
+}

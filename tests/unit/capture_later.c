@@ -282,12 +282,16 @@ TEST(what_the_nic_sends_to_itself_is_told_once_as_it_arrives)
 	struct reader r = CAPTURE(0);
 	CU_ASSERT_STRING_EQUAL(r.head->port[SP_CAPTURE_LOOP], "loop");
 	sender_job.send = &s;
+	dut.nic->worker[0]->tsc = 7;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
+	dut.nic->worker[0]->tsc = 8; /* it arrives in the next round */
 	dut_settle(&dut, 1);
 	const struct sp_capture_slot *slot = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(slot);
 	CU_ASSERT(slot->port == SP_CAPTURE_LOOP && !slot->outgoing && slot->fate == SP_CAPTURE_TAKEN);
 	CU_ASSERT_STRING_EQUAL(slot->context, "a");
+	CU_ASSERT(slot->tsc[SP_CAPTURE_ROUND] == 7 && slot->tsc[SP_CAPTURE_IN_HAND] > 8 &&
+		  slot->tsc[SP_CAPTURE_PASSED] > slot->tsc[SP_CAPTURE_IN_HAND]);
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
 	dut_stop(&dut);

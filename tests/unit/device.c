@@ -37,7 +37,8 @@ TEST(a_limit_of_contexts_holds_is_named_and_closing_gives_back)
 	id[0] = remote_opened(d, "qp=16");
 	id[1] = remote_opened(d, "qp=17");
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=18", &id[2]), -EDQUOT);
-	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 2 contexts");
+	CU_ASSERT_STRING_EQUAL(remote_error.text,
+			       "this application may have at most 2 contexts (contexts in [limits])");
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=18", &id[2]), -EDQUOT);
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id[0]), 0);
 	id[2] = remote_opened(d, "qp=18");
@@ -55,14 +56,14 @@ TEST(a_limit_of_qps_counts_ranges_single_and_control_ones)
 	dut_start(&dut, 1);
 	struct sp_device *d = remote_attach(0, 0, 8, 0);
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=100;qps=9", &a), -EDQUOT);
-	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 8 QPs");
+	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 8 QPs (qps in [limits])");
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=100;qps=8;control=yes", &a), -EDQUOT);
 	a = remote_opened(d, "qp=100;qps=6;control=yes");
 	CU_ASSERT_EQUAL(d->account->qps, 7);
 	uint32_t b = remote_opened(d, "qp=200"); /* without a claim it has one */
 	CU_ASSERT_EQUAL(d->account->qps, 8);
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=300", &b), -EDQUOT);
-	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 8 QPs");
+	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 8 QPs (qps in [limits])");
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, a), 0);
 	CU_ASSERT_EQUAL(d->account->qps, 1);
 	remote_opened(d, "qp=300;qps=7");
@@ -78,7 +79,8 @@ TEST(a_limit_of_messages_is_over_all_contexts)
 	struct sp_device *d = remote_attach(0, 0, 0, 100);
 	uint32_t a = remote_opened(d, "qp=16;messages=60");
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=17;messages=41", &b), -EDQUOT);
-	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 100 messages at once");
+	CU_ASSERT_STRING_EQUAL(remote_error.text,
+			       "this application may have at most 100 messages at once (messages in [limits])");
 	b = remote_opened(d, "qp=17;messages=40");
 	CU_ASSERT_EQUAL(d->account->messages, 100);
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, a), 0);
@@ -118,7 +120,9 @@ TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state)
 		static const char *const much[] = {"qp=16;area=2M", "qp=16;alloc=2M", "qp=16;messages=60000"};
 
 		CU_ASSERT_EQUAL(remote_try_open(d, much[i], &id), -EDQUOT);
-		CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 1048576 bytes of memory");
+		CU_ASSERT_STRING_EQUAL(
+			remote_error.text,
+			"this application may have at most 1048576 bytes of memory (memory in [limits])");
 		CU_ASSERT_EQUAL(d->account->memory, queues);
 	}
 	CU_ASSERT_EQUAL(dut.nic->memory_used, before + queues);

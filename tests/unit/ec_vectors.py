@@ -48,7 +48,7 @@ CODES = [('MDS', 1, 1, 1, 64, 64), ('MDS', 1, 1, 1, 64, 1), ('MDS', 2, 2, 2, 65,
          ('XOR', 32, 8, 32, 1024, 1024), ('XOR', 32, 8, 9, 1024, 17), ('XOR', 1, 1, 1, 64, 3),
          ('XOR', 7, 3, 7, 333, 332), ('XOR', 254, 1, 254, 64, 64), ('XOR', 127, 127, 100, 64, 1)]
 
-print('/* SPDX-License-Identifier: BSD-3-Clause */')
+print('/* SPDX-License-' 'Identifier: BSD-3-Clause */')  # in two: this line is not what licenses this file
 print('/* CRC-32 of parity chunks: printed by ec_vectors.py. */')
 print('/* clang-format off: one a line */')
 print('static const struct {\n\tenum sp_ec_kind kind;\n\tunsigned k, m, data;\n\tuint32_t bytes, last;'

@@ -34,8 +34,8 @@ static uint32_t reference(const uint8_t *l3, uint32_t l3_len, uint32_t len)
 
 static unsigned told;
 
-/* All over a malloc of exactly the packet, so that ASan sees a byte read before or behind it: by the processor's widest
- * multiplications, by the way that all processors go, and as a question. */
+/* All over a malloc of exactly the packet, so that ASan sees a byte read before or behind it: by the level's
+ * multiplications, by ISA-L's, and as a question. */
 static bool agrees(const uint8_t *l3, uint32_t l3_len, uint32_t len)
 {
 	uint8_t *exact = malloc(len), *with = malloc(len + 4);
@@ -142,6 +142,35 @@ TEST(agrees_with_zlib_for_the_largest_packets)
 	ip[0] = 0x6A;
 	CU_ASSERT(agrees(ip, 40, 4156));
 	CU_ASSERT(agrees(ip, 40, 65535));
+}
+
+/* Payloads of up to 5,000 bytes, at each place within the bytes that a register holds. */
+TEST(agrees_with_zlib_at_every_address)
+{
+	unsigned bad = 0;
+
+	for (unsigned six = 0; six < 2; six++) {
+		const uint32_t l3_len = six ? 40 : 20, least = l3_len + 20;
+
+		for (uint32_t at = 0; at < 16; at++)
+			for (uint32_t len = least; len <= least + 5000; len += six ? 7 : 1) {
+				uint8_t *bytes = malloc(at + len + 4), *ip = bytes + at;
+				const uint8_t *const l3 = ip;
+				uint32_t want, icrc;
+
+				for (uint32_t i = 0; i < len; i += 4)
+					sp_store_le32(ip + i, (i + len) * 0x9E3779B1u ^ at);
+				ip[0] = six ? 0x6A : 0x45;
+				want = reference(ip, l3_len, len);
+				sp_store_le32(ip + len, want);
+				sp_icrc_run(&l3, l3_len, &len, 1, &icrc);
+				bad += icrc != want;
+				bad += !sp_icrc_right(ip, l3_len, len);
+				bad += !six && sp_icrc_right_plain(&l3, &len, 1) != 1;
+				free(bytes);
+			}
+	}
+	CU_ASSERT_EQUAL(bad, 0);
 }
 
 TEST(takes_ip_headers_of_any_length)
@@ -258,6 +287,34 @@ TEST(a_packet_in_pieces_has_the_icrc_of_the_whole)
 				free(payload);
 			}
 	}
+	CU_ASSERT_EQUAL(bad, 0);
+}
+
+/* From and to each place within a register's bytes, of memory that ends with the payload and with the pad. */
+TEST(a_payload_that_is_copied_along_is_there_and_has_its_icrc)
+{
+	unsigned bad = 0;
+
+	for (unsigned six = 0; six < 2; six++)
+		for (uint32_t len = 0; len <= 5000; len++) {
+			const uint32_t l3_len = six ? 40 : 20, head = l3_len + 20 + len % 5 * 4;
+			const uint32_t at = len * 7 % 16, from = len / 16 % 16, all = head + len + (-len & 3);
+			uint8_t *packet = malloc(at + all), *l3 = packet + at, *payload = malloc(from + len + !len);
+			uint32_t icrc;
+
+			for (uint32_t i = 0; i < at + all; i++)
+				packet[i] = (uint8_t)(i * 31 ^ i >> 3 ^ len);
+			for (uint32_t i = 0; i < from + len; i++)
+				payload[i] = (uint8_t)(i * i >> 3 ^ i * 11 ^ len);
+			l3[0] = six ? 0x6A : 0x45;
+			icrc = sp_icrc_copy(l3, l3_len, head, payload + from, len);
+			bad += memcmp(l3 + head, payload + from, len) || memcmp(l3 + head + len, "\0\0", -len & 3);
+			bad += icrc != reference(l3, l3_len, all);
+			for (uint32_t i = 0; i < at; i++)
+				bad += packet[i] != (uint8_t)(i * 31 ^ i >> 3 ^ len);
+			free(packet);
+			free(payload);
+		}
 	CU_ASSERT_EQUAL(bad, 0);
 }
 

@@ -59,7 +59,7 @@ TEST(the_processors_level_is_what_the_kernel_says)
 		[SP_ISA_AVX512] = {"avx512f", "avx512bw", "avx512vl", "avx512dq", "gfni", "vpclmulqdq"}};
 	static char line[1 << 14], word[32];
 	unsigned best = SP_ISA_BASELINE;
-	bool all = counts_zeros();
+	bool all = counts_zeros(), wide = true;
 	FILE *f = fopen("/proc/cpuinfo", "r");
 
 	while (f && fgets(line, sizeof(line), f) && strncmp(line, "flags", 5))
@@ -67,6 +67,11 @@ TEST(the_processors_level_is_what_the_kernel_says)
 	if (f)
 		fclose(f);
 	line[strcspn(line, "\n")] = ' ';
+	for (unsigned i = 0; i < 4; i++) { /* the first ones, of AVX-512 itself */
+		snprintf(word, sizeof(word), " %s ", needs[SP_ISA_AVX512][i]);
+		wide &= strstr(line, word) != NULL;
+	}
+	CU_ASSERT_EQUAL(sp_isa_wide(), wide);
 	for (unsigned l = SP_ISA_AVX2; l < SP_ISA_LEVELS; l++) {
 		for (unsigned i = 0; needs[l][i]; i++) {
 			snprintf(word, sizeof(word), " %s ", needs[l][i]);

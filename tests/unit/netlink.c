@@ -181,3 +181,17 @@ TEST(an_interface_without_filters_drops_nothing)
 	CU_ASSERT(sp_netlink_drops_ingress(1u << 30) <= 0); /* there is no such one */
 	CU_ASSERT(sp_netlink_add_address(1u << 30, (const uint8_t[16]){0x20, 1, [15] = 1}, 64) < 0);
 }
+
+TEST(the_loopback_interface_has_no_other_end_and_no_xdp_to_tell_of)
+{
+	const unsigned lo = if_nametoindex("lo");
+	struct sp_netlink_link link = {.master = 1, .peer = 1, .abroad = true};
+	char name[IF_NAMESIZE] = "kept";
+	uint64_t features = 1;
+
+	CU_ASSERT_EQUAL(sp_netlink_link(lo, &link), 0);
+	CU_ASSERT(link.master == 0 && link.peer == 0 && !link.abroad);
+	CU_ASSERT(sp_netlink_link(1u << 30, &link) < 0);
+	CU_ASSERT(!sp_netlink_name_abroad(1 << 30, lo, name) && !*name); /* there is no such number */
+	CU_ASSERT(sp_netlink_xdp_features(1u << 30, &features) < 0 && features == 0);
+}

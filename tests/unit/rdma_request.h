@@ -138,9 +138,13 @@ int rdma_key_pieces(struct sp_ctx *c, uint32_t pd, uint32_t key, uint64_t va, ui
 {
 	return rdma_key_find(c, pd, key, va, len, access) ? rdma_mr_pieces(&w->mr, va, len, out, room) : -EACCES;
 }
-int rdma_key_invalidate(struct sp_ctx *c, uint32_t pd, uint32_t key)
+int rdma_rkey_invalidate(struct sp_ctx *c, const struct rdma_qp *qp, uint32_t key)
 {
 	return key == LKEY ? 0 : -EACCES;
+}
+bool rdma_window_bind(struct sp_ctx *c, const struct rdma_qp *qp, const struct rdma_binding *b)
+{
+	return false;
 }
 struct rdma_ah *rdma_ah_find(struct sp_ctx *c, uint32_t pd, uint32_t id)
 {

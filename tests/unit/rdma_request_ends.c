@@ -167,7 +167,7 @@ static void spoiled(uint8_t op, uint32_t len, void (*spoil)(unsigned i), uint8_t
 
 static void spoil_op(unsigned i)
 {
-	wqe(i)->op = 8;
+	wqe(i)->op = 10;
 }
 static void spoil_key(unsigned i)
 {

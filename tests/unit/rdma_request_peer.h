@@ -194,6 +194,7 @@ static inline void begin(uint64_t seed, uint32_t mtu, uint32_t psn)
 		*(uint32_t *)(void *)(w->source + i) = draw(1u << 31);
 	w->mr.key = LKEY;
 	w->timer = SP_NEVER;
+	w->s.qps = 1;
 	rdma_request_attach(&w->c);
 	w->qp = (struct rdma_qp){.number = QPN, .type = SP_RDMA_RC, .mtu = mtu, .send_cq = &w->cq, .mem = &w->queue};
 	w->qp.path = (struct sp_path *)w;

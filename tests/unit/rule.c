@@ -28,7 +28,12 @@ static void oracle_open(struct oracle *o)
 
 	memset(o, 0, sizeof(*o));
 	for (size_t i = 0; i < EXPRESSIONS; i++) {
-		o->rule[i] = o->list[i][0] = o->list[EXPRESSIONS][i] = rule_new(expressions[i]);
+		struct sp_rule *rule =
+			rule_new(expressions[i]); /* by itself: clang takes no chain over atomic pointers */
+
+		o->rule[i] = rule;
+		o->list[i][0] = rule;
+		o->list[EXPRESSIONS][i] = rule;
 		CU_ASSERT_EQUAL_FATAL(pcap_compile(p, &o->program[i], expressions[i], 0, PCAP_NETMASK_UNKNOWN), 0);
 	}
 	for (size_t i = 0; i <= EXPRESSIONS; i++)

@@ -357,6 +357,58 @@ TEST(a_rewound_head_begins_anew_and_its_open_puts_are_refused)
 	rw_stop();
 }
 
+TEST(a_window_goes_back_to_the_begin_of_its_first_epoch)
+{
+	const uint64_t id = (rw_begin(), rw_window(1, 0, 2 * rw_mtu, 0));
+	struct transfer a = {1, 0, 0, 3 * rw_mtu, 2, 0, 0}, b = {1, 0, 0, 3 * rw_mtu, 3, 0, 0};
+
+	for (unsigned i = 0; i < 3; i++)
+		rw_post(id, i * 1024, 1024, i);
+	rw_start(&a); /* a sender that dies in the first epoch */
+	rw_packet(&a, 0);
+	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_REWIND, id, 0, 0, 0), -ENODATA);
+	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_REWIND, id, SP_RVMA_BEGIN, 0, 0), 0);
+	CU_ASSERT(rw_answer.arg[0] == 0 && rw_answer.arg[1] == 0 && rw_answer.arg[4] == SP_RVMA_BEGIN);
+	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_REWOUND), 1);
+	CU_ASSERT(rw_line(id)->epoch == 0 && rw_line(id)->held == 0 && rw_line(id)->posted == 3);
+	CU_ASSERT(rw_line(id)->bytes == 0 && rw_line(id)->puts == 0);
+	rw_put(1, 0, 0, rw_mtu, 4);
+	CU_ASSERT(rw_silent(0)); /* what had come before does not count */
+	rw_put(1, 0, 0, rw_mtu, 5);
+	CU_ASSERT(rw_told(0, 0, 2 * rw_mtu, 0, 0, 2));
+	rw_put(1, 0, 0, 2 * rw_mtu, 6);
+	CU_ASSERT(rw_told(1, 1024, 2 * rw_mtu, 1, 0, 1));
+	rw_start(&b);
+	rw_packet(&b, 0);
+	CU_ASSERT(rw_line(id)->epoch == 2 && rw_line(id)->held == 2 && rw_line(id)->bytes == 4 * rw_mtu);
+	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_REWIND, id, SP_RVMA_BEGIN, 0, 0), 0);
+	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_REWOUND), 1);
+	CU_ASSERT(rw_line(id)->epoch == 0 && rw_line(id)->held == 0 && rw_line(id)->posted == 1);
+	CU_ASSERT(rw_line(id)->bytes == 0 && rw_line(id)->puts == 0);
+	CU_ASSERT_EQUAL(rw_state()->held.count, 0); /* all descriptors have been given back */
+	CU_ASSERT_EQUAL(epoch_is(id, 0, 0, 0), -ENODATA);
+	rw_put(1, 0, 0, 2 * rw_mtu, 7);
+	CU_ASSERT(rw_told(2, 2048, 2 * rw_mtu, 0, 0, 1));
+	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_RELEASE, id, 0, 0, 0), 0);
+	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_REWIND, id, SP_RVMA_BEGIN, 0, 0), -ENODATA);
+	CU_ASSERT_EQUAL(rw_line(id)->epoch, 1);
+	CU_ASSERT(rw_nothing_refused());
+	rw_stop();
+}
+
+TEST(a_rewind_takes_back_the_bytes_and_puts_of_what_it_discards)
+{
+	const uint64_t id = (rw_begin(), ten_epochs(0)); /* of 10 + i bytes each */
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < 10; i++)
+		bytes += 10 + i;
+	CU_ASSERT(rw_line(id)->bytes == bytes && rw_line(id)->puts == 10);
+	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_REWIND, id, 7, 0, 0), 0);
+	CU_ASSERT(rw_line(id)->bytes == bytes - 18 - 19 && rw_line(id)->puts == 8);
+	rw_stop();
+}
+
 TEST(a_window_that_forgets_keeps_nothing)
 {
 	rw_begin_with("buffers=12");
@@ -366,6 +418,7 @@ TEST(a_window_that_forgets_keeps_nothing)
 	CU_ASSERT_EQUAL(rw_line(id)->held, 0);
 	CU_ASSERT_EQUAL(epoch_is(id, 9, 0, 0), -ENODATA);
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_REWIND, id, 9, 0, 0), -ENODATA);
+	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_REWIND, id, SP_RVMA_BEGIN, 0, 0), -ENODATA);
 	for (unsigned i = 0; i < 10; i++) /* the descriptors are free again */
 		rw_post(id, 4096, 64, 20);
 	CU_ASSERT_EQUAL(rw_post_with(id, 4096, 64, 20, 0), -ENOBUFS);
@@ -468,7 +521,7 @@ TEST(the_area_says_what_the_context_is)
 	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, rw_context, &base, &len), 0);
 	struct sp_rvma_area *area = base;
 	CU_ASSERT_EQUAL(area->magic, 0x414D5652); /* "RVMA" */
-	CU_ASSERT_EQUAL(area->version, 1);
+	CU_ASSERT_EQUAL(area->version, SP_RVMA_AREA_VERSION);
 	CU_ASSERT_EQUAL(area->qp, QP);
 	CU_ASSERT_EQUAL(area->mtu, rw_mtu);
 	CU_ASSERT(area->windows == 100 && area->ops == 7 && area->peers == 3);

@@ -174,7 +174,7 @@ TEST(host_and_port_are_told_apart)
 	char host[256], port[16];
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
-		const int rc = talk_split(row[i].text, row[i].listen, host, port);
+		const int rc = talk_split(row[i].text, row[i].listen, TALK_PORT, host, port);
 
 		if (!rc != !!row[i].host)
 			printf("# \"%s\": %d\n", row[i].text, rc);

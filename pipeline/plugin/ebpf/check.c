@@ -121,8 +121,12 @@ static int swap_bytes(struct check *c, const struct ebpf_insn *i)
 	/* DPDK's interpreter leaves the upper bits as they are, its compiler clears them. */
 	if (!r && i->code != (BPF_ALU | EBPF_END | EBPF_TO_BE))
 		return wrong(c, "makes a number little endian, which it is: leave it out, or mask it (x & 0xFFFF)");
-	if (!r)
-		c->now->reg[i->dst_reg] = sp_ebpf_number(0, i->imm == 64 ? UINT64_MAX : (UINT64_C(1) << i->imm) - 1);
+	if (!r) {
+		const uint64_t most = i->imm == 64 ? UINT64_MAX : (UINT64_C(1) << i->imm) - 1;
+
+		/* bytes that are not all 0 are not in another order either */
+		c->now->reg[i->dst_reg] = sp_ebpf_number(a->min && a->max <= most, most);
+	}
 	return r;
 }
 
@@ -152,11 +156,22 @@ static uint32_t part_of(unsigned op, uint32_t name)
 	return op == BPF_RSH && name & SP_EBPF_HIGH ? of | SP_EBPF_LOW : 0;
 }
 
+/* What `to` is, which is a masked with bits. */
+static void masked(struct sp_ebpf_value *to, const struct sp_ebpf_value *a, uint64_t bits)
+{
+	if (a->any && !(a->any & ~bits))
+		sp_ebpf_narrow(to, EBPF_JNE, 0);
+	if (a->name & (SP_EBPF_LOW | SP_EBPF_HIGH))
+		return;
+	to->of = a->name;
+	to->mask = bits;
+}
+
 static int alu(struct check *c, const struct ebpf_insn *i)
 {
 	const bool wide = BPF_CLASS(i->code) == EBPF_ALU64, by_reg = BPF_SRC(i->code) == BPF_X;
 	const unsigned op = BPF_OP(i->code);
-	struct sp_ebpf_value *to = &c->now->reg[i->dst_reg];
+	struct sp_ebpf_value *to = &c->now->reg[i->dst_reg], was;
 	const struct sp_ebpf_value imm = sp_ebpf_number(wide ? (uint64_t)(int64_t)i->imm : (uint32_t)i->imm,
 							wide ? (uint64_t)(int64_t)i->imm : (uint32_t)i->imm);
 	const struct sp_ebpf_value *a = &imm, *b = &imm;
@@ -205,8 +220,11 @@ static int alu(struct check *c, const struct ebpf_insn *i)
 	if (r)
 		return r;
 	part = by_reg || imm.min != 32 || !wide ? 0 : part_of(op, a->name);
+	was = *a;
 	*to = sp_ebpf_arithmetic(op, wide, *a, *b);
 	to->name = part;
+	if (op == BPF_AND && !by_reg)
+		masked(to, &was, imm.min);
 	return 0;
 }
 

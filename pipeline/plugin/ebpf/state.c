@@ -45,16 +45,31 @@ static void narrow(struct sp_ebpf_value *v, uint32_t name, unsigned op, uint64_t
 		sp_ebpf_narrow_low(v, op, k);
 }
 
+/* If v is not 0, what it was masked from has one of the mask's bits. */
+static void narrow_masked(struct sp_ebpf_state *s, const struct sp_ebpf_value *v)
+{
+	const uint64_t bits = v->mask;
+	const uint32_t of = v->of;
+
+	if (!v->min || !of)
+		return;
+	for (unsigned i = 0; i < EBPF_REG_NUM; i++)
+		if (s->reg[i].kind == SP_EBPF_NUMBER && s->reg[i].name == of)
+			sp_ebpf_narrow_any(&s->reg[i], bits);
+	for (unsigned i = 0; i < SP_EBPF_SLOTS; i++)
+		if (s->slot[i].whole.kind == SP_EBPF_NUMBER && s->slot[i].whole.name == of)
+			sp_ebpf_narrow_any(&s->slot[i].whole, bits);
+}
+
 void sp_ebpf_state_narrow(struct sp_ebpf_state *s, unsigned reg, unsigned op, uint64_t k)
 {
 	const uint32_t name = s->reg[reg].name;
 
-	if (!name) {
+	if (!name)
 		sp_ebpf_narrow(&s->reg[reg], op, k);
-		return;
-	}
-	for (unsigned i = 0; i < EBPF_REG_NUM; i++)
+	for (unsigned i = 0; name && i < EBPF_REG_NUM; i++)
 		narrow(&s->reg[i], name, op, k);
-	for (unsigned i = 0; i < SP_EBPF_SLOTS; i++)
+	for (unsigned i = 0; name && i < SP_EBPF_SLOTS; i++)
 		narrow(&s->slot[i].whole, name, op, k);
+	narrow_masked(s, &s->reg[reg]);
 }

@@ -5,7 +5,7 @@
 
 struct sp_ebpf_value sp_ebpf_number(uint64_t min, uint64_t max)
 {
-	return (struct sp_ebpf_value){SP_EBPF_NUMBER, min, max, 0, 0, UINT32_MAX};
+	return (struct sp_ebpf_value){.kind = SP_EBPF_NUMBER, .min = min, .max = max, .low_max = UINT32_MAX};
 }
 
 /* The smallest 2^n - 1 that is not below v. */
@@ -44,6 +44,9 @@ struct sp_ebpf_value sp_ebpf_meet(const struct sp_ebpf_value *a, const struct sp
 	v.max = a->max > b->max ? a->max : b->max;
 	if (a->name != b->name)
 		v.name = 0;
+	if (a->of != b->of || a->mask != b->mask)
+		v.of = 0;
+	v.any = a->any && b->any ? a->any | b->any : 0;
 	x = sp_ebpf_low(a);
 	y = sp_ebpf_low(b);
 	v.low_min = (uint32_t)(x.min < y.min ? x.min : y.min);
@@ -192,6 +195,13 @@ void sp_ebpf_narrow_low(struct sp_ebpf_value *v, unsigned op, uint64_t k)
 	sp_ebpf_narrow(&low, op, k);
 	v->low_min = (uint32_t)low.min;
 	v->low_max = (uint32_t)low.max;
+}
+
+void sp_ebpf_narrow_any(struct sp_ebpf_value *v, uint64_t bits)
+{
+	if (!v->any || !(bits & ~v->any))
+		v->any = bits;
+	sp_ebpf_narrow(v, EBPF_JNE, 0);
 }
 
 unsigned sp_ebpf_opposite(unsigned op)

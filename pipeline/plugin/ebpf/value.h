@@ -17,6 +17,10 @@ struct sp_ebpf_value {
 	 * SP_EBPF_HIGH: these shifted left by 32. clang cuts the same number to 32 bits again and again. */
 	uint32_t name;
 	uint32_t low_min, low_max; /* of a number's low 32 bits; these may be narrower than min and max tell */
+	/* One of these bits is set; 0: not known. And: it is what has the name `of`, masked with these; of 0: it is
+	 * not. clang keeps a number, tests a masked copy, and masks the number again where it divides. */
+	uint64_t any, mask;
+	uint32_t of;
 };
 #define SP_EBPF_LOW  (UINT32_C(1) << 31)
 #define SP_EBPF_HIGH (UINT32_C(1) << 30)
@@ -37,6 +41,8 @@ struct sp_ebpf_value sp_ebpf_arithmetic(unsigned op, bool wide, struct sp_ebpf_v
 void sp_ebpf_narrow(struct sp_ebpf_value *v, unsigned op, uint64_t k);
 /* ... of which this holds for its low 32 bits. */
 void sp_ebpf_narrow_low(struct sp_ebpf_value *v, unsigned op, uint64_t k);
+/* One of these bits is set: takes note, if it says more than what is known. */
+void sp_ebpf_narrow_any(struct sp_ebpf_value *v, uint64_t bits);
 /* The low 32 bits of a number. */
 struct sp_ebpf_value sp_ebpf_low(const struct sp_ebpf_value *v);
 unsigned sp_ebpf_opposite(unsigned op); /* `v op k` does not hold */

@@ -17,12 +17,11 @@
 
 #define FOLD	  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,vpclmulqdq,pclmul,bmi2")))
 #define FOLD_IN	  FOLD __attribute__((always_inline)) static inline
-#define AFTER_8	  0xDEBB20E3u /* CRC register after 8 bytes of ones: 4 of them and their own CRC */
 #define KEY(a, b) _mm512_set_epi64(b, a, b, a, b, a, b, a)
 #define BY1	  KEY(0x154442BD4, 0x1C6E41596) /* shift by 64 bytes */
 
-static const struct sp_icrc_mask start = {
-	.ones = {AFTER_8 & 0xFF, AFTER_8 >> 8 & 0xFF, AFTER_8 >> 16 & 0xFF, AFTER_8 >> 24}};
+static const struct sp_icrc_mask start = {.ones = {SP_ICRC_AFTER_ONES & 0xFF, SP_ICRC_AFTER_ONES >> 8 & 0xFF,
+						   SP_ICRC_AFTER_ONES >> 16 & 0xFF, SP_ICRC_AFTER_ONES >> 24}};
 
 /* a * key + b */
 FOLD_IN __m512i fold(__m512i a, __m512i key, __m512i b)
@@ -117,15 +116,15 @@ FOLD_IN __m512i reduced(__m512i x)
 	return _mm512_xor_si512(x, _mm512_clmulepi64_epi128(y, barrett, 0x00));
 }
 
-FOLD uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
+FOLD static uint32_t one(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
 {
 	const __m512i x = reduced(_mm512_castsi128_si512(folded(l3, len, mask)));
 
 	return (uint32_t)_mm_extract_epi32(_mm512_castsi512_si128(x), 1);
 }
 
-FOLD uint32_t sp_icrc_fold_pieces(const uint8_t *l3, uint32_t head, const uint8_t *payload, uint32_t blocks,
-				  const struct sp_icrc_mask *mask)
+FOLD static uint32_t pieces(const uint8_t *l3, uint32_t head, const uint8_t *payload, uint32_t blocks,
+			    const struct sp_icrc_mask *mask)
 {
 	uint32_t n;
 	__m512i a = first(l3, head, mask, &n);
@@ -145,22 +144,21 @@ FOLD_IN __m512i four(const uint8_t *const *l3, const uint32_t *len, uint32_t mor
 	return reduced(_mm512_inserti64x2(x, folded(l3[3], len[3] + more, mask), 3));
 }
 
-FOLD uint32_t sp_icrc_fold_right(const uint8_t *const *l3, const uint32_t *len, unsigned n,
-				 const struct sp_icrc_mask *mask)
+FOLD static uint32_t right(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask)
 {
 	const __m512i own = _mm512_set1_epi32((int)SP_ICRC_AFTER_OWN);
-	uint32_t right = 0;
+	uint32_t bits = 0;
 	unsigned i = 0;
 
 	for (; i + 4 <= n; i += 4)
-		right |= _pext_u32(_mm512_cmpeq_epi32_mask(four(l3 + i, len + i, 4, mask), own), 0x2222) << i;
+		bits |= _pext_u32(_mm512_cmpeq_epi32_mask(four(l3 + i, len + i, 4, mask), own), 0x2222) << i;
 	for (; i < n; i++)
-		right |= (uint32_t)(sp_icrc_fold(l3[i], len[i] + 4, mask) == SP_ICRC_AFTER_OWN) << i;
-	return right;
+		bits |= (uint32_t)(one(l3[i], len[i] + 4, mask) == SP_ICRC_AFTER_OWN) << i;
+	return bits;
 }
 
-FOLD void sp_icrc_fold_run(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask,
-			   uint32_t *after)
+FOLD static void run(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask,
+		     uint32_t *after)
 {
 	unsigned i = 0;
 
@@ -170,35 +168,9 @@ FOLD void sp_icrc_fold_run(const uint8_t *const *l3, const uint32_t *len, unsign
 		_mm_storeu_si128((__m128i *)(after + i), _mm512_castsi512_si128(x));
 	}
 	for (; i < n; i++)
-		after[i] = sp_icrc_fold(l3[i], len[i], mask);
+		after[i] = one(l3[i], len[i], mask);
 }
 
-#else
-
-uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
-{
-	(void)l3, (void)len, (void)mask;
-	__builtin_unreachable();
-}
-
-uint32_t sp_icrc_fold_right(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask)
-{
-	(void)l3, (void)len, (void)n, (void)mask;
-	__builtin_unreachable();
-}
-
-uint32_t sp_icrc_fold_pieces(const uint8_t *l3, uint32_t head, const uint8_t *payload, uint32_t blocks,
-			     const struct sp_icrc_mask *mask)
-{
-	(void)l3, (void)head, (void)payload, (void)blocks, (void)mask;
-	__builtin_unreachable();
-}
-
-void sp_icrc_fold_run(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask,
-		      uint32_t *after)
-{
-	(void)l3, (void)len, (void)n, (void)mask, (void)after;
-	__builtin_unreachable();
-}
+const struct sp_icrc_fold sp_icrc_fold512 = {one, pieces, right, run, NULL};
 
 #endif

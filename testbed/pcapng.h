@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes pcapng (draft-ietf-opsawg-pcapng) with a comment per packet; libpcap and DPDK 22.11 cannot do that. Ethernet,
  * nanoseconds, native byte order. All calls return 0 or -errno of the stream. */
-#ifndef COMMAND_PCAPNG_H
-#define COMMAND_PCAPNG_H
+#ifndef TESTBED_PCAPNG_H
+#define TESTBED_PCAPNG_H
 
 #include <stdbool.h>
 #include <stdint.h>
