@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "../../handlers/wire/cm.h"
 #include "../interrupt.h"
 #include "show.h"
 
@@ -71,6 +72,8 @@ static int connect_queue(struct rdma_ends *e, struct rdma_queue *q)
 	e->link.private_data = &e->how;
 	e->link.private_len = sizeof(e->how);
 	rc = sp_rdma_connect(q->cm, q->qp, &e->link, &reply, e->asked->timeout * SP_SEC);
+	if (rc == -ECONNREFUSED && reply.status == SP_CM_CONSUMER)
+		return rdma_fail(e->asked, "the server refuses: it has another client, or measures something else");
 	if (rc == -ECONNREFUSED)
 		return rdma_fail(e->asked, "refused, reason %d", reply.status);
 	if (rc)

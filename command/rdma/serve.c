@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "../../handlers/wire/cm.h"
 #include "../interrupt.h"
 #include "client.h"
 #include "show.h"
@@ -19,6 +20,8 @@ struct server {
 	bool bye, failed;      /* it has said so; bytes were wrong */
 	sp_time heard;	       /* at least until then */
 	uint64_t size, stamps; /* lat --op write: bytes, and WRITEs that have come */
+	bool waits;	       /* --keep: the next client is there, while this one's end is awaited */
+	struct sp_rdma_cm_event next;
 };
 
 /* ---- what comes ---- */
@@ -162,7 +165,7 @@ static int reject(struct sp_rdma_cm *cm)
 	struct sp_cm_param param;
 
 	memset(&param, 0, sizeof(param));
-	param.reason = 28; /* of the consumer */
+	param.reason = SP_CM_CONSUMER;
 	sp_rdma_cm_reject(cm, &param, NULL);
 	sp_rdma_cm_destroy(cm);
 	return 0;
@@ -207,6 +210,11 @@ static int request(struct server *s, const struct sp_rdma_cm_event *event)
 	memcpy(&h, event->private_data, sizeof(h));
 	if (!sane(e->asked, &h, event->listener == s->listener[1]))
 		return reject(event->cm);
+	if (s->busy && h.session != e->how.session && s->bye && e->asked->keep && !s->waits) {
+		s->waits = true;
+		s->next = *event;
+		return 0;
+	}
 	if (s->busy && (h.session != e->how.session || h.index >= e->queues))
 		return reject(event->cm);
 	if (!s->busy) {
@@ -305,6 +313,10 @@ static int serve(struct server *s)
 	struct rdma_ends *e = &s->e;
 	int rc = 0;
 
+	if (s->waits) {
+		s->waits = false;
+		rc = request(s, &s->next);
+	}
 	while (!rc && !s->busy && !interrupt_came()) {
 		struct sp_rdma_cm_event event;
 
