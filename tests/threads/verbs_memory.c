@@ -230,7 +230,7 @@ struct writer {
 	size_t words; /* every second is its own, from the first or the second on */
 	unsigned own;
 	_Atomic bool stop;
-	uint64_t wrote;
+	_Atomic uint64_t wrote;
 };
 
 __attribute__((no_sanitize("thread"))) static void *write_words(void *arg)
@@ -260,8 +260,12 @@ static void writers_against_registrations(bool by_mprotect)
 	p = anonymous(128 * KIB);
 	for (unsigned i = 0; i < 2; i++) {
 		w[i] = (struct writer){.memory = p, .words = 128 * KIB / 8, .own = i};
-		pthread_create(&w[i].thread, NULL, write_words, &w[i]);
+		CU_ASSERT_FATAL(!pthread_create(&w[i].thread, NULL, write_words, &w[i]));
 	}
+	/* On a busy machine each registration may hold a writer again before it had a turn. */
+	for (unsigned i = 0; i < 2; i++)
+		while (!w[i].wrote)
+			sched_yield();
 	for (unsigned i = 0; i < times; i++) {
 		struct shim_mr mr = verbs_reg(p, 128 * KIB);
 
@@ -278,7 +282,7 @@ static void writers_against_registrations(bool by_mprotect)
 		if (sum != w[i].wrote)
 			printf("# of %llu words %lld are lost\n", (unsigned long long)w[i].wrote,
 			       (long long)(w[i].wrote - sum));
-		CU_ASSERT(sum == w[i].wrote && sum);
+		CU_ASSERT(sum == w[i].wrote);
 	}
 	munmap(p, 128 * KIB);
 	shim_by_mprotect = false;
@@ -451,7 +455,8 @@ TEST(bounce_memory_is_taken_by_size_has_keys_and_a_limit)
 	struct shim_bounce *b;
 	uint32_t key[4];
 	void *before;
-	unsigned n = 0;
+	unsigned n = 0, tries = 0;
+	int rc;
 
 	verbs_open();
 	verbs_lock();
@@ -485,7 +490,10 @@ TEST(bounce_memory_is_taken_by_size_has_keys_and_a_limit)
 	CU_ASSERT_EQUAL(shim_bounce_take(b, UINT64_MAX, &piece[1]), -ENOMEM);
 	while (n)
 		shim_bounce_give(b, &many[--n]);
-	CU_ASSERT_EQUAL(shim_bounce_take(b, 1 << 23, &many[0]), 0);
+	/* A busy machine may take its time to free what was let go of. */
+	while ((rc = shim_bounce_take(b, 1 << 23, &many[0])) == -ENOMEM && tries++ < 20)
+		usleep(100000);
+	CU_ASSERT_EQUAL(rc, 0);
 	shim_bounce_give(b, &many[0]);
 	shim_bounce_close(b);
 	verbs_unlock();
