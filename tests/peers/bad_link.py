@@ -5,7 +5,7 @@ import re
 
 from net import HOST4, NIC4, rule
 from own_ends import connect, pingpong, serve
-from peering import Bench, bad_link
+from peering import Bench, bad_link, once_more
 from programs import perftest
 
 
@@ -41,7 +41,7 @@ def over_a_bad_link_messages_come_once():
 def over_a_bad_link_a_pingpong_ends():
     with bad_link():
         for first in (True, False):
-            pingpong("rc", 5000, 50, first)
+            once_more(pingpong, "rc", 5000, 50, first)
 
 
 @rule
@@ -49,7 +49,7 @@ def over_a_bad_link_what_comes_on_uc_and_ud_is_whole():
     with bad_link():
         for kind, size in (("uc", 5000), ("uc", 1000), ("ud", 1000)):
             for first in (True, False):
-                pingpong(kind, size, 50, first, lossy=True)
+                once_more(pingpong, kind, size, 50, first, lossy=True)
 
 
 @rule

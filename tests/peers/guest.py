@@ -25,6 +25,10 @@ def build(directory):
     assert run.returncode == 0, run.stderr
 
 
+class Hung(AssertionError):
+    """A command in the guest does not end. Soft-RoCE of Linux 6.1 sometimes forgets a completion."""
+
+
 class Command:
     """One that runs in the guest. status is None until it has ended."""
 
@@ -32,11 +36,12 @@ class Command:
         self.guest, self.number, self.text = guest, number, text
         self.status = self.output = None
 
-    def end(self, timeout=60, status=0):
-        """Its output once it has ended; it is killed after this time."""
+    def end(self, timeout=60, status=0, explain=None):
+        """Its output once it has ended; it is killed after this time. explain: what to say of it then, beside its output."""
         if not self.guest.until(lambda: self.status is not None, timeout):
+            more = explain() if explain else ""
             self.kill()
-            raise AssertionError("in the guest, not ended after %d s: %s\n%s" % (timeout, self.text, self.output))
+            raise Hung("in the guest, not ended after %d s: %s\n%s\n%s" % (timeout, self.text, self.output, more))
         assert status is None or self.status == status, "in the guest, status %d: %s\n%s" % (self.status, self.text, self.output)
         return self.output
 

@@ -7,7 +7,8 @@ import struct
 
 import net
 from net import HOST4, NIC4, NIC6, rule
-from peering import Answering, Bench, Measured, ended, listening, peer, waiting
+from guest import Hung
+from peering import Answering, Bench, Measured, ended, listening, once_more, peer, waiting
 
 
 def serve(name, what, client, size, *words):
@@ -115,7 +116,11 @@ def pingpong(kind, size, count, first, lossy=False):
             guest.run("printf '%%b' %s >/tmp/f" % mine)
         if not lossy:
             m.ours = ended(ours)
-        theirs.end(60)
+        try:
+            theirs.end(60, explain=Bench.state)
+        except Hung:
+            ours.kill()
+            raise
         exchange.end(60)
         if lossy:
             m.ours = ended(ours)
@@ -130,7 +135,7 @@ def pingpongs_exchange_messages_with_us():
     for kind in ("rc", "uc", "srq", "ud"):
         for first in (True, False):
             for size in (1000,) if kind == "ud" else (1024, 5000):
-                pingpong(kind, size, 100, first)
+                once_more(pingpong, kind, size, 100, first)
 
 
 def perftest(program, size, count, more="", receives=False):

@@ -5,12 +5,13 @@ import contextlib
 import functools
 import os
 import re
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 import net  # noqa: E402
-from guest import TAP, Guest, build  # noqa: E402
+from guest import TAP, Guest, Hung, build  # noqa: E402
 from net import NIC4, NIC6, NIC_MAC, Skip, Space  # noqa: E402
 from served import House, Process  # noqa: E402
 
@@ -103,6 +104,14 @@ class Bench:
         return "nic0", space
 
     @classmethod
+    def state(cls):
+        """What both ends say of their QPs: for a rule that has waited too long."""
+        guest = cls.guest.run("rdma -d -d resource show qp; cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep -v '^0$' *", status=None)
+        stat = subprocess.run([net.SPINDLE, "stat", "--json", "--handlers", "peer"], env=cls.house.environment(), capture_output=True, text=True,
+                              timeout=60)
+        return "Linux: %s\nthe NIC: %s" % (guest, re.sub(r'"[^"]*":0,|"', "", stat.stdout or stat.stderr)[:6000])
+
+    @classmethod
     def leave(cls):
         house, cls.house, cls.nic = cls.house, None, None
         if house:
@@ -114,6 +123,16 @@ class Bench:
         guest, cls.guest = cls.guest, None
         if guest:
             guest.close()
+
+
+def once_more(function, *arguments, **named):
+    """Calls it; a second time if Linux's end hung, though ours has done its part. A fault of ours would hang it again."""
+    try:
+        function(*arguments, **named)
+    except Hung as error:
+        print("# once more: " + "\n#   ".join(line for line in str(error).splitlines() if line), flush=True)
+        Bench.guest.calm()
+        function(*arguments, **named)
 
 
 @contextlib.contextmanager
