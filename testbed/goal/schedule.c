@@ -121,7 +121,11 @@ static int check_peers(struct goal *g, const struct rank *r)
 	for (uint32_t i = 0; i < r->ops; i++) {
 		const struct goal_op *op = &r->op[i];
 
-		if (op->type == GOAL_CALC || op->peer < g->ranks || (op->type == GOAL_RECV && op->peer == GOAL_ANY))
+		if (op->type == GOAL_CALC)
+			continue;
+		if (op->type == GOAL_RECV && (op->peer < g->ranks || op->peer == GOAL_ANY))
+			continue;
+		if (op->type == GOAL_SEND && op->peer < g->ranks && op->tag != GOAL_ANY)
 			continue;
 		g->bad_op = i;
 		return -EINVAL;

@@ -15,7 +15,7 @@
 
 #define GOAL_ANY       UINT32_MAX /* source or tag of a receive: any */
 #define GOAL_RANKS_MAX (1u << 24)
-#define GOAL_OPS_MAX   ((1u << 31) - 1) /* of a rank; also of its dependencies */
+#define GOAL_OPS_MAX   ((1u << 30) - 1) /* of a rank; also of its dependencies */
 #define GOAL_STARTED   (1u << 31)	/* see goal_successors() */
 
 enum goal_type { GOAL_SEND, GOAL_RECV, GOAL_CALC };
@@ -43,7 +43,7 @@ int goal_add(struct goal *g, uint32_t rank, const struct goal_op *op, uint32_t *
 int goal_requires(struct goal *g, uint32_t rank, uint32_t op, uint32_t before);
 int goal_irequires(struct goal *g, uint32_t rank, uint32_t op, uint32_t before);
 
-/* Checks and packs; nothing can be added afterwards. -EINVAL: a peer is no rank (GOAL_ANY is for receives alone);
+/* Checks and packs; nothing can be added afterwards. -EINVAL: a peer is no rank, or a send has GOAL_ANY;
  * -ELOOP: operations wait for each other in a circle; -EPERM: finished before; -ENOMEM. After -EINVAL and -ELOOP
  * goal_fault() names the operation; then and after -ENOMEM the schedule can only be destroyed. Whether sends and
  * receives match is not checked: who executes finds that out. */
