@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle sim: simulates many messages over a given link, and prints their times as a table or JSON. */
+/* spindle sim: simulates many messages over a given link, and prints their times as a table or JSON. Other words have a
+ * file each, with their own options. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +12,16 @@
 #include "arguments.h"
 #include "packets.h"
 #include "show.h"
+#include "words.h"
 #include "../output.h"
+
+/* A word per line; sdr and allreduce have the options of arguments.c. */
+static const struct word {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} words[] = {
+	{"goal", sim_goal},
+};
 
 static int model(const struct sim *s)
 {
@@ -44,8 +54,12 @@ static int model(const struct sim *s)
 int command_sim(int argc, char **argv)
 {
 	struct sim s;
-	const int status = sim_arguments(&s, argc, argv);
+	int status;
 
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (argc > 1 && !strcmp(argv[1], words[i].name))
+			return words[i].run(argc - 1, argv + 1);
+	status = sim_arguments(&s, argc, argv);
 	if (status != OPTIONS_GO_ON)
 		return status;
 	return s.is_model ? model(&s) : sim_packets(&s);

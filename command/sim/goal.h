@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What spindle sim goal simulates, as its options say. */
+#ifndef COMMAND_SIM_GOAL_H
+#define COMMAND_SIM_GOAL_H
+
+#include <stdbool.h>
+
+#include "../../testbed/goal/loggops.h"
+#include "../../testbed/goal/pattern.h"
+#include "../../testbed/goal/system.h"
+
+struct sim_goal {
+	const char *file;	/* of GOAL; NULL: a pattern */
+	unsigned shape, system; /* places in goal_pattern_names and goal_system_names */
+	bool has_shape, has_system, has_loggops;
+	struct goal_pattern pattern;
+	uint64_t ranks, root, ways, memory;
+	struct goal_loggops loggops; /* of --loggops */
+	unsigned racks;
+	uint64_t nodes_per_switch;
+	const char *os, *latency, *bandwidth; /* files */
+	uint32_t skip, of;		      /* lines of the latter two */
+	bool handshake, coscheduled, rank_times, json;
+	uint64_t runs, seed, jobs;
+	const char *write, *times; /* files */
+};
+
+struct sim_goal_result {
+	struct goal_outcome outcome; /* of the first run */
+	sp_time *end;		     /* of each run */
+	sp_time *ranks;		     /* of the first run; NULL: not wanted */
+	double wall;		     /* s */
+};
+
+/* OPTIONS_GO_ON, or the exit status. */
+int sim_goal_arguments(struct sim_goal *s, int argc, char **argv);
+/* Prints. Returns the exit status. */
+int sim_goal_show(const struct sim_goal *s, const struct goal *g, const struct goal_loggops *p,
+		  const struct sim_goal_result *r);
+
+#endif
