@@ -33,15 +33,16 @@ static int next_numbers(struct lines *l, double v[2])
 	while (fgets(l->text, sizeof(l->text), l->f)) {
 		const size_t length = strlen(l->text);
 		char *at = l->text + strspn(l->text, " \t\r\n"), *end;
+		const bool comment = *at == '#';
 		int n = 0;
 
 		l->line++;
-		if (length == sizeof(l->text) - 1 && l->text[length - 1] != '\n' && *at != '#')
+		if (length == sizeof(l->text) - 1 && l->text[length - 1] != '\n' && !comment)
 			return wrong(l, -EINVAL, "the line is too long");
-		if (*at == '#')
+		if (comment)
 			while (l->text[strlen(l->text) - 1] != '\n' && fgets(l->text, sizeof(l->text), l->f))
 				; /* the rest of a long comment */
-		if (!*at || *at == '#' || l->text[0] == '#')
+		if (comment || !*at)
 			continue;
 		for (; *at && n < 2; at = end + strspn(end, " \t\r\n,")) {
 			v[n] = strtod(at, &end);
@@ -170,17 +171,18 @@ sp_time goal_detours_added(const struct goal_detours *d, sp_time begin, sp_time 
 {
 	const sp_time all = d->sum[d->n], x = begin % d->period;
 	const uint64_t before = begun(d, x);
-	sp_time added = length / d->period * all, end;
+	sp_time added = 0, end;
 
-	length %= d->period;
 	if (before) {
 		const sp_time until = d->at[before - 1] + (d->sum[before] - d->sum[before - 1]);
 
-		added += until > x ? until - x : 0;
+		added = until > x ? until - x : 0;
 	}
 	if (!length)
 		return added;
-	end = x + length - 1; /* a detour that begins at the end is late */
+	length--; /* a detour that begins at the end is late */
+	added += length / d->period * all;
+	end = x + length % d->period;
 	if (end < d->period)
 		return added + d->sum[begun(d, end)] - d->sum[before];
 	return added + all - d->sum[before] + d->sum[begun(d, end - d->period)];

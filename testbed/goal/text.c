@@ -260,7 +260,7 @@ static int add_label(struct reader *r, const char *text, uint32_t op)
 		if (err)
 			return err;
 	}
-	if (r->chars_room - r->chars_used < length) {
+	if (r->chars_used + length > r->chars_room) {
 		const uint64_t wanted = 2ull * r->chars_room + GOAL_LABEL_MAX + 1;
 		char *more;
 
