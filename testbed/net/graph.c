@@ -108,14 +108,6 @@ uint32_t net_topology_links(const struct net_topology *t)
 	return t->links;
 }
 
-static bool has_host(const struct net_topology *t, uint32_t s)
-{
-	for (uint32_t p = t->first[s]; p < t->first[s + 1]; p++)
-		if (net_is_host(t->peer[p]))
-			return true;
-	return false;
-}
-
 /* The farthest switch with a host, from one switch. */
 static uint16_t eccentricity(const struct net_topology *t, uint32_t from, uint16_t *distance, uint32_t *queue)
 {
@@ -123,7 +115,7 @@ static uint16_t eccentricity(const struct net_topology *t, uint32_t from, uint16
 
 	net_graph_measure(t, from, distance, queue);
 	for (uint32_t s = 0; s < t->switches; s++)
-		if (distance[s] != NET_FAR && distance[s] > most && has_host(t, s))
+		if (distance[s] != NET_FAR && distance[s] > most && net_has_host(t, s))
 			most = distance[s];
 	return most;
 }
@@ -138,7 +130,7 @@ uint32_t net_topology_diameter(const struct net_topology *t)
 	uint32_t most = 0;
 
 	for (uint32_t s = 0; distance && queue && s < t->switches; s++) {
-		const uint32_t e = has_host(t, s) ? eccentricity(t, s, distance, queue) : 0;
+		const uint32_t e = net_has_host(t, s) ? eccentricity(t, s, distance, queue) : 0;
 
 		most = e > most ? e : most;
 		if (alike || (t->kind == NET_DRAGONFLY && most == 3))

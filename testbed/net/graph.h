@@ -51,6 +51,12 @@ static inline bool net_is_host(uint32_t peer)
 	return peer != NET_NONE && (peer & NET_HOST_PEER);
 }
 
+/* In every topology, the hosts of a switch are at its first ports. */
+static inline bool net_has_host(const struct net_topology *t, uint32_t at)
+{
+	return t->first[at] < t->first[at + 1] && net_is_host(t->peer[t->first[at]]);
+}
+
 static inline uint16_t net_distance(const struct net_topology *t, uint32_t from, uint32_t to)
 {
 	return t->distance[(size_t)from * t->switches + to];

@@ -249,13 +249,13 @@ static int measure(struct reader *r, struct net_topology *t)
 	return 0;
 }
 
-/* Is there a shortest way that uses port p and, in the next switch, port q? */
+/* Is there a shortest way to a host that uses port p and, in the next switch, port q? */
 static bool follows(const struct net_topology *t, uint32_t p, uint32_t q)
 {
 	const uint32_t from = t->at[p], by = t->at[q], to = t->at[t->peer[q]];
 
 	for (uint32_t d = 0; d < t->switches; d++)
-		if (net_distance(t, from, d) == net_distance(t, by, d) + 1 &&
+		if (net_has_host(t, d) && net_distance(t, from, d) == net_distance(t, by, d) + 1 &&
 		    net_distance(t, by, d) == net_distance(t, to, d) + 1)
 			return true;
 	return false;

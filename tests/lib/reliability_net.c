@@ -265,7 +265,7 @@ void net_run_to(struct net *n, sp_time limit)
 	}
 }
 
-void net_run(struct net *n)
+void net_play(struct net *n)
 {
 	net_run_to(n, SP_NEVER);
 }

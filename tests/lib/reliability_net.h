@@ -74,7 +74,7 @@ void net_open(struct net *n);
 void net_close_net(struct net *n);
 /* Until everything is finished, or that time; woken by what arrives and by deadlines alone. */
 void net_run_to(struct net *n, sp_time limit);
-void net_run(struct net *n);
+void net_play(struct net *n);
 struct net *net_random_net(uint64_t seed);
 unsigned net_seeds(unsigned few);
 

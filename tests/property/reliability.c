@@ -28,7 +28,7 @@ static void bad_planet(struct net *n)
 	n->duplicate = (double)net_below(n, 30) / 100;
 	n->jitter = net_below(n, 2) ? net_below(n, 4 * n->delay) : 0; /* also beyond the window */
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, !n->failures, "%llu messages failed", (unsigned long long)n->failures);
 	net_expect(n, n->sender.counters.done == n->to_start, "done");
 	net_expect(n, n->sender.counters.units + n->sender.counters.retransmitted == n->data_sent, "units sent");
@@ -45,7 +45,7 @@ static void only_reordered(struct net *n)
 	if (n->config.scheme == SP_REL_RTO) /* two round trips, and the shortest is without jitter */
 		n->jitter = n->jitter < n->delay ? n->jitter : n->delay;
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, !n->sender.counters.retransmitted, "%llu units were sent again, and none was lost",
 		   (unsigned long long)n->sender.counters.retransmitted);
 }
@@ -58,7 +58,7 @@ static void lossy_in_order(struct net *n)
 	n->control_loss = (double)net_below(n, 30) / 100;
 	n->idle = net_below(n, 2) ? net_below(n, n->delay) : 0;
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, n->sender.counters.retransmitted == n->data_lost, "%llu units lost, %llu sent again",
 		   (unsigned long long)n->data_lost, (unsigned long long)n->sender.counters.retransmitted);
 	/* With a poll lost, one that looks late knows more than it can be thought to. */
@@ -84,7 +84,7 @@ static void late(struct net *n)
 	n->to_start = 40; /* ... and several round trips of them */
 	n->jitter = n->delay / 2;
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, c->spurious && 2 * c->spurious >= c->retransmitted && c->spurious <= c->retransmitted,
 		   "%llu units sent again, all needlessly, and known of %llu", (unsigned long long)c->retransmitted,
 		   (unsigned long long)c->spurious);
@@ -102,7 +102,7 @@ static void nobody_there(struct net *n)
 	n->config.timeout = 10 * SP_SEC;
 	n->to_start = 1 + net_below(n, n->config.messages);
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, n->failures == n->to_start, "%llu of %llu failed", (unsigned long long)n->failures,
 		   (unsigned long long)n->to_start);
 	net_expect(n, n->now == begin + n->config.timeout, "after %.6f s", (double)(n->now - begin) / (double)SP_SEC);
@@ -127,7 +127,7 @@ static void denied(struct net *n)
 	n->delay = n->delay < 50 * SP_US ? 50 * SP_US : n->delay;
 	n->config.rate = n->config.rate ? n->config.rate : 1000000000;
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	for (uint64_t k = 0; k < n->to_start; k++)
 		units += n->units[k];
 	net_expect(n, n->failures == n->to_start, "%llu failed", (unsigned long long)n->failures);
@@ -153,7 +153,7 @@ static void refusing(struct net *n)
 	for (uint64_t k = 0; k < n->to_start; k++)
 		n->units[k] = 2 + (uint32_t)net_below(n, UNITS - 2);
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, n->refusals == n->to_start && !n->failures && n->sender.counters.refused == n->refusals,
 		   "%llu of %llu refused", (unsigned long long)n->refusals, (unsigned long long)n->to_start);
 	net_expect(n, n->now - begin <= (6 + 2 * n->to_start) * n->delay, "after %.2f round trips",
@@ -172,7 +172,7 @@ static void given_up(struct net *n)
 	n->control_loss = (double)net_below(n, 20) / 100;
 	n->to_start = 1;
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, !sp_rel_start(&n->sender, 5, n->now, &number) && !sp_rel_release(&n->sender, number), "start");
 	while ((n->events || sp_rel_deadline(&n->sender) != SP_NEVER) && !n->failed) {
 		const sp_time next = sp_rel_deadline(&n->sender);
@@ -205,7 +205,7 @@ static void paced(struct net *n)
 		units += n->units[k];
 	time = (uint64_t)((unsigned __int128)n->unit_bits * SP_SEC / n->config.rate);
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, n->last_left == begin + units * time, "%llu units of %llu ps left after %llu",
 		   (unsigned long long)units, (unsigned long long)time, (unsigned long long)(n->last_left - begin));
 }
@@ -225,7 +225,7 @@ static void tail(struct net *n)
 	net_open(n);
 	net_step(n);
 	n->dead = false;
-	net_run(n);
+	net_play(n);
 	net_expect(n, n->now - begin <= 3 * rtt, "the tail took %.2f round trips",
 		   (double)(n->now - begin) / (double)rtt);
 }
@@ -256,7 +256,7 @@ static void unheard(struct net *n)
 	net_open(n);
 	net_step(n);
 	n->data_loss = 0;
-	net_run(n);
+	net_play(n);
 	sp_time most = (again ? 2 : 1) * (rtt + n->config.reorder) + 2 * (rtt / n->config.polls + 1) + SP_NS;
 	net_expect(n, n->now - begin <= most, "it took %.3f round trips", (double)(n->now - begin) / (double)rtt);
 	net_expect(n, !n->sender.counters.polls_late && n->sender.counters.spurious == 0, "%llu polls were late",
@@ -283,7 +283,7 @@ static void held(struct net *n)
 		   "units went again before the parity");
 	sp_time parity = n->now;
 	sp_rel_hold(&n->sender, 0, parity);
-	net_run(n);
+	net_play(n);
 	net_expect(n, n->sender.counters.retransmitted == n->units[0], "%llu of %u units went again",
 		   (unsigned long long)n->sender.counters.retransmitted, n->units[0]);
 	net_expect(n, n->now - parity >= 2 * rtt && n->now - parity <= 6 * rtt, "%.2f round trips after the parity",
@@ -302,14 +302,14 @@ static void absent(struct net *n)
 	n->to_start = 2;
 	n->away = n->now + (20 + net_below(n, 200)) * rtt;
 	net_open(n);
-	net_run(n);
+	net_play(n);
 	net_expect(n, n->now >= n->away && n->now - n->away < 2 * rtt, "done %.1f round trips after it came back",
 		   ((double)n->now - (double)n->away) / (double)rtt);
 	net_expect(n, !n->sender.counters.retransmitted, "%llu units went again",
 		   (unsigned long long)n->sender.counters.retransmitted);
 	/* The next messages tell what the estimate is now. */
 	n->to_start = 6;
-	net_run(n);
+	net_play(n);
 	net_expect(n, n->sender.rtt.smoothed < 2 * rtt, "after %.1f round trips it believes in one of %.1f",
 		   (double)(n->now - begin) / (double)rtt, (double)n->sender.rtt.smoothed / (double)rtt);
 }
@@ -324,7 +324,7 @@ static void far_away(struct net *n)
 	n->config.rate = 0;
 	net_open(n);
 	for (n->to_start = 1; n->to_start <= 8; n->to_start++) /* one after the other */
-		net_run(n);
+		net_play(n);
 	n->to_start = n->finished;
 	net_expect(n, n->sender.rtt.smoothed > n->delay, "it believes in a round trip of %.3f us",
 		   (double)n->sender.rtt.smoothed / (double)SP_US);
