@@ -18,10 +18,11 @@ static uint32_t from_to(struct sp_random *r, uint32_t low, uint32_t high)
 	return low + below(r, high - low + 1);
 }
 
-/* A random tree of switches with a few more links, each switch with a host or two. */
+/* A random tree of switches or a ring of them, with a few more links; most switches have a host or two. */
 static void random_file(struct sp_random *r, const char *path)
 {
 	const uint32_t switches = from_to(r, 2, 9), more = below(r, 7);
+	const bool ring = below(r, 2) && switches > 2;
 	FILE *f = fopen(path, "w");
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
@@ -30,8 +31,10 @@ static void random_file(struct sp_random *r, const char *path)
 		for (uint32_t h = from_to(r, s == 0, 2); h; h--)
 			fprintf(f, "host s%uh%u s%u\n", s, h, s);
 		if (s)
-			fprintf(f, "link s%u s%u\n", s, below(r, s));
+			fprintf(f, "link s%u s%u\n", s, ring ? s - 1 : below(r, s));
 	}
+	if (ring)
+		fprintf(f, "link s0 s%u\n", switches - 1);
 	for (uint32_t k = 0; k < more; k++) {
 		const uint32_t a = below(r, switches), b = below(r, switches);
 
