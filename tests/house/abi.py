@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+import tap
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOST = ("host-api/spindle.h", "host-api/sdr.h", "host-api/reliable.h", "host-api/rvma.h", "host-api/rvma_socket.h",
         "host-api/rdma.h")
@@ -154,12 +156,7 @@ def main():
                 results.append((rule + " " + SKIPPED + why, []) if why else (rule, check()))
     if update:
         return 0
-    print("1..%d" % len(results))
-    for number, (rule, wrong) in enumerate(results, 1):
-        for line in wrong:
-            print("# " + line)
-        print("%sok %d - %s" % ("not " if wrong else "", number, rule))
-    return 1 if any(wrong for _, wrong in results) else 0
+    return tap.report(results)
 
 
 if __name__ == "__main__":

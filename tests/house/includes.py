@@ -8,6 +8,8 @@ import os
 import re
 import sys
 
+import tap
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 ROOMS = ("pipeline", "handlers", "host-api", "command", "testbed")
 PUBLIC = {"handlers/spindle-%s.h" % name for name in ("handler", "calls", "export", "bpf")}
@@ -159,11 +161,8 @@ def main():
                ("no include goes a forbidden way", direction),
                ("no folder of the pipeline includes one that includes it", both),
                ("no circle between files", around)]
-    print("1..%d" % len(results))
-    for number, (rule, wrong) in enumerate(results, 1):
-        for line in wrong:
-            print("# " + line)
-        print("%sok %d - %s" % ("not " if wrong else "", number, rule))
+    return tap.report(results)
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+import tap
+
 LINE = "SPDX-License-" + "Identifier: "
 TEXTS = (".c", ".h", ".py", ".sh", ".lua", ".bash", ".c.in", ".map.in", ".cmake.in", ".service.in")
 DATA = (".pcap", ".bin", ".json", ".json.in", ".txt", ".svg", ".abi")
@@ -82,12 +84,7 @@ def main():
         results.append(("reuse lint", reuse(root, files)))
     else:
         results.append(("reuse lint # SKIP reuse is not installed", []))
-    print("1..%d" % len(results))
-    for number, (rule, wrong) in enumerate(results, 1):
-        for line in wrong:
-            print("# " + line)
-        print("%sok %d - %s" % ("not " if wrong else "", number, rule))
-    return 1 if any(wrong for _, wrong in results) else 0
+    return tap.report(results)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+import tap
+
 SKIPPED = " # SKIP "
 
 
@@ -47,12 +49,7 @@ def main():
             status, said = run("systemd-sysusers", "--dry-run", "--root=" + work, os.path.abspath(user))
             made = any(re.search(r"[Cc]reat\w+ user '?spindle\b", line) for line in said)
             results.append(("systemd-sysusers makes the user of spindle.conf", [] if not status and made else said + ["status %d" % status]))
-    print("1..%d" % len(results))
-    for number, (rule, wrong) in enumerate(results, 1):
-        for line in wrong:
-            print("# " + line)
-        print("%sok %d - %s" % ("not " if wrong else "", number, rule))
-    return 1 if any(wrong for _, wrong in results) else 0
+    return tap.report(results)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import tap
+
 STORED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verbs_symbols.txt")
 INSTALLED = "/usr/lib/x86_64-linux-gnu"
 # The names of verbs_register_driver and of its node change with rdma-core's private version.
@@ -55,11 +57,8 @@ def main():
         if name.startswith("libibverbs"):
             for number in NUMBERS:
                 results.append(("private names of version " + number, private(wanted, ours, number)))
-    print("1..%d" % len(results))
-    for number, (rule, wrong) in enumerate(results, 1):
-        for line in wrong:
-            print("# not there: " + line)
-        print("%sok %d - %s" % ("not " if wrong else "", number, rule))
+    return tap.report(results, "not there: ")
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())
