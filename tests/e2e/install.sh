@@ -54,11 +54,13 @@ all_man_pages_are_installed() {
 	local page section
 	for page in "$source_dir"/docs/man/*.[1-8]; do
 		section=${page##*.}
-		found -path "*/man/man$section/${page##*/}" -size +0 || return
+		found -path "*/man/man$section/${page##*/}" -type f -size +0 || return
 	done
-	for page in spindle.1 spindle-replay.1 spindle-doctor.1 spindle-handler.7 sdr.7 rvma.7 rdma.7 spindle-nic.ini.5 sdr_send_post.3 sp_nic_create.3 sp_world_run.3 sp_link_burst.3; do
+	for page in spindle.1 spindle-replay.1 spindle-doctor.1 spindle-handler.7 sdr.7 rvma.7 rdma.7 spindle-nic.ini.5 sdr_send_post.3 sp_nic_create.3 sp_world_run.3 sp_link_burst.3 sdr_qp_status.3; do
 		found -name "$page" || return
 	done
+	# another name of a page is a link to it
+	found -path '*/man/man3/sdr_qp_status.3' -lname sdr_qp_create.3 || return
 }
 
 the_installed_command_runs() {
