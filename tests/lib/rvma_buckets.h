@@ -70,7 +70,7 @@ struct mo_window {
 	uint64_t epoch; /* of the head */
 	struct mo_buffer *posted[MO_BUFFERS], *held[MO_HELD];
 	unsigned posteds, helds;
-	uint64_t puts, bytes, refused;
+	uint64_t puts, bytes, refused, lost;
 };
 
 struct mo_transfer {
@@ -93,6 +93,8 @@ struct mo_session { /* one direction: what `peer` sends to `owner` */
 	unsigned owner, peer;
 	uint64_t token;
 	bool current, dead;
+	bool left;  /* `peer` has ended, and the owner may have noticed */
+	bool spoke; /* a packet of a transfer has come */
 	struct mo_transfer *transfers;
 	uint64_t begin;	  /* its sender needs nothing of blocks below */
 	uint64_t checked; /* blocks below were looked at */
@@ -106,6 +108,7 @@ struct mo_context {
 	bool alive;
 	uint8_t *memory; /* what it must be */
 	struct mo_window *windows;
+	uint64_t gone; /* sessions that have ended, of peers that had sent something */
 };
 
 struct mo {

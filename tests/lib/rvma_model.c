@@ -15,6 +15,7 @@ void mo_transfer_over(struct mo *m, struct mo_session *s, struct mo_transfer *t,
 	b->open--;
 	b->flags |= MO_LOST;
 	m->lost++;
+	t->window->lost += why == MO_GIVEN_UP;
 	mo_settle(m, s->owner, t->window);
 }
 
@@ -224,6 +225,7 @@ static struct mo_transfer *mo_transfer_packet(struct mo *m, struct mo_session *s
 	if (p->transfer + p->packet / RVMA_W_BLOCK >= MO_BLOCKS)
 		abort();
 	s->used[p->transfer + p->packet / RVMA_W_BLOCK] = p->transfer + 1;
+	s->spoke = true;
 	if (!t) {
 		if (p->fence && !mo_passed(s, p->transfer)) {
 			m->fenced++;
@@ -311,6 +313,7 @@ static struct mo_session *mo_session_current(struct mo *m, unsigned owner, unsig
 
 static void mo_session_over(struct mo *m, struct mo_session *s)
 {
+	m->context[s->owner].gone += s->spoke && !s->dead;
 	s->current = false;
 	s->dead = true;
 	for (struct mo_transfer *t = s->transfers; t; t = t->next)
@@ -354,6 +357,7 @@ struct mo_transfer *mo_receive(struct mo *m, unsigned c, const struct rvma_packe
 
 		MO_CHECK(m, rvma_poll_begin(p->body, p->len, &begin), "a POLL that is none");
 		s->begin = begin > s->begin ? begin : s->begin;
+		s->spoke |= begin > 0;
 	}
 	return p->opcode <= RVMA_W_DATA ? mo_transfer_packet(m, s, p) : NULL;
 }
@@ -436,14 +440,25 @@ struct mo_session *mo_send(struct mo *m, unsigned c, unsigned to, const struct r
 	return mo_session_find(m, to, p->token);
 }
 
+uint64_t mo_gone(const struct mo *m, unsigned c, uint64_t *most)
+{
+	*most = m->context[c].gone;
+	for (const struct mo_session *s = m->sessions; s; s = s->next)
+		*most += s->owner == c && s->spoke && s->left && !s->dead;
+	return m->context[c].gone;
+}
+
 void mo_context_over(struct mo *m, unsigned c)
 {
 	struct mo_context *x = &m->context[c];
 
 	x->alive = false;
+	x->gone = 0;
 	for (struct mo_session *s = m->sessions; s; s = s->next)
 		if (s->owner == c)
 			s->current = false, s->dead = true;
+		else if (s->peer == c)
+			s->left = true;
 	for (struct mo_window *w = x->windows; w; w = w->next) {
 		mo_hold_drop(m, w, 0, w->helds);
 		while (w->posteds)

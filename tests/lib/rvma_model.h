@@ -28,6 +28,9 @@ unsigned mo_context_of(const struct mo *m, uint32_t qp);
 struct mo_transfer *mo_receive(struct mo *m, unsigned c, const struct rvma_packet *p, struct mo_session **session);
 /* A packet that context c's NIC sends to context `to`. Returns the session at the other end that it is of. */
 struct mo_session *mo_send(struct mo *m, unsigned c, unsigned to, const struct rvma_packet *p);
+/* How many peers of context c have gone, of those that had sent something; *most: at most, for who has ended in silence
+ * may have been noticed or not. */
+uint64_t mo_gone(const struct mo *m, unsigned c, uint64_t *most);
 /* Context c has ended. */
 void mo_context_over(struct mo *m, unsigned c);
 void mo_free(struct mo *m);

@@ -155,8 +155,22 @@ struct sp_rvma_window_status app_window_status(const struct app *x, uint64_t id)
 	return s;
 }
 
+/* What is behind the counters of spilled buffers. */
+static uint64_t app_word(const struct app *x, uint64_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, x->area + at, sizeof(word));
+	return word;
+}
+
 void app_check_windows(struct apps *a, struct app *x)
 {
+	const struct sp_rvma_layout l = sp_rvma_layout(app_area(x)->windows, app_area(x)->ops);
+	uint64_t most, least = mo_gone(&a->mo, x->c, &most), gone = app_word(x, l.gone);
+
+	APP_CHECK(a, gone >= least && gone <= most, "context %u: %llu peers have gone; should be %llu to %llu", x->c,
+		  U(gone), U(least), U(most));
 	for (struct mo_window *w = a->mo.context[x->c].windows; w; w = w->next) {
 		if (w->gone || w->freeing)
 			continue;
@@ -183,6 +197,12 @@ void app_check_windows(struct apps *a, struct app *x)
 			  "%llu, %llu",
 			  x->c, U(w->id), U(w->mailbox), U(s.puts), U(s.bytes), U(s.refused), U(w->puts), U(w->bytes),
 			  U(w->refused));
+
+		const uint64_t lost = app_word(x, l.lost + (uint32_t)w->id * sizeof(uint64_t));
+
+		APP_CHECK(a, lost == w->lost,
+			  "context %u window %llx (mailbox %llx): %llu puts are lost; should be %llu", x->c, U(w->id),
+			  U(w->mailbox), U(lost), U(w->lost));
 	}
 }
 
