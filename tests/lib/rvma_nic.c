@@ -122,6 +122,20 @@ struct sp_rvma_window_status *rw_line(uint64_t id)
 	       (uint32_t)id;
 }
 
+uint64_t rw_lost(uint64_t id)
+{
+	const struct sp_rvma_area *area;
+	uint64_t len, lost;
+	void *base;
+
+	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, rw_context, &base, &len), 0);
+	area = base;
+	memcpy(&lost,
+	       (const uint8_t *)base + sp_rvma_layout(area->windows, area->ops).lost + (uint32_t)id * sizeof(lost),
+	       sizeof(lost));
+	return lost;
+}
+
 uint64_t rw_refused(enum sp_rvma_status why)
 {
 	const uint64_t n = rw_state()->refused[why];

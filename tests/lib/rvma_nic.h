@@ -38,6 +38,8 @@ void rw_post(uint64_t id, uint64_t at, uint64_t length, unsigned n);
 bool rw_told(unsigned n, uint64_t at, uint64_t length, uint64_t epoch, uint64_t flags, uint64_t puts);
 bool rw_silent(unsigned n);
 struct sp_rvma_window_status *rw_line(uint64_t id);
+/* Puts into the window that were given up, as shared memory says. */
+uint64_t rw_lost(uint64_t id);
 /* How many were refused so since the last time that this was asked. */
 uint64_t rw_refused(enum sp_rvma_status why);
 bool rw_nothing_refused(void);

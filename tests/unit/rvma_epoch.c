@@ -225,6 +225,7 @@ TEST(a_window_that_is_freed_ends_its_puts_and_notifies_nothing)
 TEST(a_put_that_stays_away_is_given_up_and_its_buffer_told_as_such)
 {
 	const uint64_t id = (rw_begin_with("timeout=1s"), rw_window(1, 0, 2 * rw_mtu, 0));
+	const uint64_t other = rw_window(2, 0, 1, 0);
 	struct transfer a = {1, 0, 0, 3 * rw_mtu, 1, 0, 0};
 
 	rw_post(id, 0, 1024, 0);
@@ -234,7 +235,9 @@ TEST(a_put_that_stays_away_is_given_up_and_its_buffer_told_as_such)
 	rw_packet(&a, 2);
 	rw_put(1, 0, 0, 2 * rw_mtu, 2);
 	CU_ASSERT(rw_silent(0) && rw_silent(1));
+	CU_ASSERT_EQUAL(rw_lost(id), 0);
 	rw_now = dut_run(&dut, rw_now, rw_now + 10 * SP_SEC);
+	CU_ASSERT(rw_lost(id) == 1 && rw_lost(other) == 0);
 	CU_ASSERT(rw_told(0, 0, 2 * rw_mtu, 0, SP_RVMA_LOST, 0));
 	CU_ASSERT(rw_told(1, 1024, 2 * rw_mtu, 1, 0, 1));
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_GIVEN_UP), 1);
@@ -341,6 +344,7 @@ TEST(a_rewound_head_begins_anew_and_its_open_puts_are_refused)
 	CU_ASSERT(rw_silent(1));
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_REWIND, id, 0, 0, 0), 0);
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_REWOUND), 2);
+	CU_ASSERT_EQUAL(rw_lost(id), 0);			     /* their sender lives */
 	CU_ASSERT(rw_told(1, 1024, 4 * rw_mtu, 1, SP_RVMA_LOST, 0)); /* ... is handed over, and forgotten */
 	CU_ASSERT_EQUAL(epoch_is(id, 1, 0, 0), -ENODATA);
 	CU_ASSERT_EQUAL(rw_line(id)->epoch, 1);

@@ -59,6 +59,19 @@ static uint64_t drops(const char *name)
 	return sp_nic_context_counter(dut.nic, id, name);
 }
 
+/* How many peers that had sent something have gone, as shared memory says. */
+static uint64_t gone(void)
+{
+	const struct sp_rvma_area *area;
+	uint64_t len, n;
+	void *base;
+
+	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, id, &base, &len), 0);
+	area = base;
+	memcpy(&n, (const uint8_t *)base + sp_rvma_layout(area->windows, area->ops).gone, sizeof(n));
+	return n;
+}
+
 /* What the NIC sent latest with that opcode, behind the BTH; NULL. */
 static const uint8_t *latest(uint8_t opcode)
 {
@@ -188,6 +201,7 @@ TEST(the_end_of_a_session_does_not_end_the_offer_of_the_next_one)
 	sp_store_be64(bye.nonce, 7);
 	feed(SP_RVMA_BYE, &bye, sizeof(bye));
 	CU_ASSERT_EQUAL(drops("sessions"), 1);
+	CU_ASSERT_EQUAL(gone(), 1);
 	feed_put(first, 1, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("bad-token"), 1);
 	CU_ASSERT_EQUAL(sp_load_be64(welcomed(8).token), second); /* a repeat */
@@ -210,9 +224,11 @@ TEST(goodbye_counts_with_the_right_nonce_only)
 	CU_ASSERT_EQUAL(drops("bad-control"), 1);
 	feed_put(token, 1, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("bad-token"), 0);
+	CU_ASSERT_EQUAL(gone(), 0);
 	sp_store_be64(bye.nonce, 7);
 	feed(SP_RVMA_BYE, &bye, sizeof(bye));
 	CU_ASSERT_EQUAL(drops("bad-control"), 1);
+	CU_ASSERT_EQUAL(gone(), 1);
 	feed_put(token, 2, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("bad-token"), 1);
 	end();
