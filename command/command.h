@@ -11,6 +11,7 @@ int command_replay(int argc, char **argv);
 int command_handler(int argc, char **argv);
 int command_send(int argc, char **argv);
 int command_recv(int argc, char **argv);
+int command_device(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_stat(int argc, char **argv);

@@ -33,6 +33,7 @@ static const struct command {
 #endif
 	{"rvma", command_rvma, "RVMA mailboxes from the shell: listen, put, get"},
 	{"handler", command_handler, "list handlers, show one with its parameters, begin a new one"},
+	{"device", command_device, "show the devices that replay can estimate costs for"},
 	{"doctor", command_doctor, "check this machine, and say what to do about problems"},
 	{"run", command_run, "run a NIC for programs that attach to it"},
 	{"capture", command_capture, "show or record the packets of a running NIC, and what becomes of them"},

@@ -122,6 +122,19 @@ static int take_plugin(void *to, const char *text)
 	return 0;
 }
 
+static int take_cost(void *to, const char *text)
+{
+	struct replay *r = to;
+	const char *equals = strchr(text, '=');
+
+	if (!equals || equals == text || !equals[1])
+		return -EINVAL;
+	if (r->costs == REPLAY_COSTS)
+		return options_misuse(&usage, "too many --cost: %s", text);
+	r->cost[r->costs++] = text;
+	return 0;
+}
+
 static int take_rate(void *to, const char *text)
 {
 	struct replay *r = to;
@@ -174,6 +187,15 @@ static const struct option_row nic_rows[] = {
 	 .wants = "CONTEXT=COUNT", .modes = NIC},
 	{"call-limit", 0, OPTION_TIME, "T", "processor time that one call of a handler may take (2s)", AT(call_limit),
 	 .least = SP_MS, .most = LONGEST, .modes = NIC},
+	{0},
+};
+
+static const struct option_row device_rows[] = {
+	{"device", 0, OPTION_STRING, "NAME", "estimate what the handlers would cost on this device (spindle device)",
+	 AT(device_name), .modes = NIC},
+	{"cost", 0, OPTION_CALL, "HANDLER=CYCLES",
+	 "what a call costs there, instead of what is measured; HANDLER.FUNCTION=1163+756/word (may repeat)",
+	 .take = take_cost, .wants = "HANDLER=CYCLES or HANDLER.FUNCTION=CYCLES", .modes = NIC},
 	{0},
 };
 
@@ -241,6 +263,8 @@ static int check(struct replay *r, const struct options *o, const struct link_op
 					      r->expect_port[i], r->device);
 	if (r->tolerated && !replay_expects_packets(r))
 		return options_misuse(&usage, "--tolerate needs --expect");
+	if (r->costs && !r->device_name)
+		return options_misuse(&usage, "--cost needs --device");
 	if (!o->arguments)
 		return options_misuse(&usage, "a capture is needed");
 	if (r->device && o->arguments > 1)
@@ -258,6 +282,7 @@ int replay_arguments(struct replay *r, int argc, char **argv)
 			    {{"The NIC:", nic_rows, r, NULL},
 			     {"The packets:", capture_rows, r, NULL},
 			     {"A link in front of the NIC:", link_rows, &link, link_options_taken},
+			     {"A device to estimate:", device_rows, r, NULL},
 			     {"A real port instead:", port_rows, r, NULL},
 			     {"Output:", output_rows, r, NULL},
 			     {"Expected results:", expect_rows, r, NULL}}};

@@ -9,6 +9,7 @@
 #include "../command.h"
 #include "../options.h"
 #include "arguments.h"
+#include "device.h"
 #include "expect.h"
 #include "files.h"
 #include "link.h"
@@ -171,6 +172,8 @@ static int nic_open(struct replay *r)
 		err = replay_ports_count(r);
 	if (!err)
 		err = replay_expect_check(r);
+	if (!err)
+		err = replay_device_read(r);
 	if (err)
 		return err;
 	err = sp_eal_init(0, NULL, &error);
@@ -182,6 +185,8 @@ static int nic_open(struct replay *r)
 	err = replay_files_open(r, r->linked ? 1 : r->nic_config->workers);
 	if (!err)
 		err = replay_ports_set(r);
+	if (!err)
+		err = replay_device_ports(r);
 	if (err)
 		return err;
 	err = sp_nic_create(r->nic_config, &error, &r->nic);
@@ -190,6 +195,8 @@ static int nic_open(struct replay *r)
 		return err;
 	}
 	err = guard_open(r);
+	if (!err)
+		err = replay_device_watch(r);
 	if (!err)
 		err = replay_trace_open(r);
 	if (!err)
@@ -224,6 +231,7 @@ static int play(void *arg)
 			r, "virtual time stands still at %.9f s: a timer that is always due, or no packet buffers left",
 			(double)sp_world_now(r->world) / (double)SP_SEC);
 	replay_report_make(r);
+	replay_device_report(r);
 	return 0;
 }
 
@@ -273,6 +281,7 @@ static void nic_close(struct replay *r)
 		sp_dev_close(r->dev);
 	sp_nic_destroy(r->nic);
 	sp_guard_destroy(r->guard);
+	replay_device_close(r);
 	replay_link_close(r);
 	replay_buffers_free(r);
 }

@@ -9,6 +9,7 @@
 
 #include "../../pipeline/observe/report.h"
 #include "../output.h"
+#include "device.h"
 
 /* ---- JSON ---- */
 /* An object, or where the NIC has several ports an object of a list. */
@@ -197,7 +198,9 @@ void replay_report_print(struct replay *r)
 		puts(r->report);
 	else {
 		json_object_del(tree, "handlers"); /* sums of what the contexts say again */
+		json_object_del(tree, "device");
 		print_tree(tree, 0, false);
+		replay_device_print(r);
 	}
 	json_decref(tree);
 	if (fflush(stdout) || ferror(stdout))

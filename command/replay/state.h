@@ -14,6 +14,7 @@
 
 #define REPLAY_BUFFERS 256 /* contexts named by --post, --dump, --expect-memory */
 #define REPLAY_PLUGINS 64
+#define REPLAY_COSTS   64 /* --cost */
 
 /* The memory of one context: a buffer with posted receives (a memfd: the kernel knows which pages were written), or the
  * area that the context shares with the host. */
@@ -58,6 +59,9 @@ struct replay {
 	const char *expect_json;
 	const char *plugin_file[REPLAY_PLUGINS];
 	unsigned plugins;
+	const char *device_name; /* --device; NULL: calls take no time */
+	const char *cost[REPLAY_COSTS];
+	unsigned costs;
 	bool json, trace_asked, linked, tolerated;
 	struct sp_tolerance tolerance;
 	struct sp_pcap_pace pace;
@@ -79,7 +83,8 @@ struct replay {
 	uint64_t start;		    /* time 0, ns since 1970 */
 	struct replay_link link[SP_MAX_PORTS];
 	struct replay_port real;
-	int recording; /* descriptor of the recording for --expect without -w, or -1 */
+	int recording;			/* descriptor of the recording for --expect without -w, or -1 */
+	struct replay_device *stand_in; /* device.c; NULL: without --device */
 	struct sp_guard *guard;
 	bool hung; /* a handler does not return: nothing of the NIC may be used from here on */
 	FILE *trace_out;

@@ -19,9 +19,13 @@
 #define CONFIG_LINES	100000	   /* of one file */
 #define CONFIG_SECTIONS (1 + SP_MAX_CONTEXTS + SP_MAX_USERS)
 #define CONFIG_NAME	39 /* bytes of a context's name */
+#define CONFIG_KINDS	8  /* of sections, in a message */
+
+static const struct sp_config_kind nic_kinds[] = {{"nic", false}, {"context", true}, {"limits", true}, {NULL}};
 
 struct reader {
 	struct sp_config *config;
+	const struct sp_config_kind *kinds;
 	const char *text, *end;
 	unsigned line;	 /* the line that inih has now */
 	unsigned failed; /* line of the error, 0 = none */
@@ -80,20 +84,37 @@ static void *grow(void *array, size_t count, size_t size)
 
 /* ---- sections and lines ------------------------------------------------------------------------- */
 /* kind and name; name "" where there is none. Both are cut out of text. */
+static int section_unknown(struct reader *r, const char *kind)
+{
+	const char *names[CONFIG_KINDS + 1] = {NULL}, *near;
+	char all[160] = "";
+	size_t used = 0, n = 0;
+
+	for (const struct sp_config_kind *k = r->kinds; k->name && n < CONFIG_KINDS && used < sizeof(all); k++) {
+		used += (size_t)snprintf(all + used, sizeof(all) - used, "%s[%s%s]",
+					 !n	     ? ""
+					 : k[1].name ? ", "
+						     : " and ",
+					 k->name, k->named ? " NAME" : "");
+		names[n++] = k->name;
+	}
+	near = sp_nearest(kind, names);
+	return line_fail(r, "unknown section [%.40s]%s%s%s; there are %s", kind, near ? ", is [" : "", near ? near : "",
+			 near ? "] meant?" : "", all);
+}
+
 static int section_add(struct reader *r, const char *kind, const char *name)
 {
-	static const char *const kinds[] = {"nic", "context", "limits", NULL};
 	struct sp_config *c = r->config;
-	bool is_nic = !strcmp(kind, "nic");
+	const struct sp_config_kind *known = r->kinds;
 
-	if (!is_nic && strcmp(kind, "context") && strcmp(kind, "limits")) {
-		const char *near = sp_nearest(kind, kinds);
-		return line_fail(r, "unknown section [%.40s]%s%s%s; there are [nic], [context NAME] and [limits NAME]",
-				 kind, near ? ", is [" : "", near ? near : "", near ? "] meant?" : "");
-	}
-	if (is_nic && *name)
-		return line_fail(r, "[nic] has no name");
-	if (!is_nic && !*name)
+	while (known->name && strcmp(known->name, kind))
+		known++;
+	if (!known->name)
+		return section_unknown(r, kind);
+	if (!known->named && *name)
+		return line_fail(r, "[%s] has no name", kind);
+	if (known->named && !*name)
 		return line_fail(r, "[%s NAME] needs a name", kind);
 	if (strlen(name) > CONFIG_NAME)
 		return line_fail(r, "name of more than %d bytes", CONFIG_NAME);
@@ -211,10 +232,11 @@ static int key_add(void *user, const char *inih_section, const char *name, const
 	return key->name && key->value ? 1 : (out_of_memory(r), 0);
 }
 
-int sp_config_parse(const char *name, const char *text, size_t len, struct sp_config **config, struct sp_error *error)
+int sp_config_parse_kinds(const char *name, const char *text, size_t len, const struct sp_config_kind *kinds,
+			  struct sp_config **config, struct sp_error *error)
 {
 	struct sp_config *c = calloc(1, sizeof(*c));
-	struct reader r = {.config = c, .text = text, .end = text + len, .error = error};
+	struct reader r = {.config = c, .kinds = kinds, .text = text, .end = text + len, .error = error};
 
 	*config = NULL;
 	if (error)
@@ -245,7 +267,18 @@ int sp_config_parse(const char *name, const char *text, size_t len, struct sp_co
 	return 0;
 }
 
+int sp_config_parse(const char *name, const char *text, size_t len, struct sp_config **config, struct sp_error *error)
+{
+	return sp_config_parse_kinds(name, text, len, nic_kinds, config, error);
+}
+
 int sp_config_read(const char *file, struct sp_config **config, struct sp_error *error)
+{
+	return sp_config_read_kinds(file, nic_kinds, config, error);
+}
+
+int sp_config_read_kinds(const char *file, const struct sp_config_kind *kinds, struct sp_config **config,
+			 struct sp_error *error)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -272,7 +305,7 @@ out:
 	if (f)
 		fclose(f);
 	if (!result)
-		result = sp_config_parse(file, text, len, config, error);
+		result = sp_config_parse_kinds(file, text, len, kinds, config, error);
 	else if (error) {
 		size_t path = strlen(file);
 		*error = (struct sp_error){.key = ""};

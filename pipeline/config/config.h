@@ -30,7 +30,19 @@ struct sp_config {
  * gateway, port, neighbour, plugin, plugin-directory). */
 int sp_config_read(const char *file, struct sp_config **config, struct sp_error *error);
 int sp_config_parse(const char *name, const char *text, size_t len, struct sp_config **config, struct sp_error *error);
+/* The same for other files of this form: with sections of these kinds alone, up to one without a name. */
+struct sp_config_kind {
+	const char *name;
+	bool named; /* [KIND NAME], unique; false: [KIND], once */
+};
+int sp_config_read_kinds(const char *file, const struct sp_config_kind *kinds, struct sp_config **config,
+			 struct sp_error *error);
+int sp_config_parse_kinds(const char *name, const char *text, size_t len, const struct sp_config_kind *kinds,
+			  struct sp_config **config, struct sp_error *error);
 void sp_config_free(struct sp_config *config);
+/* "FILE:LINE: what", always -EINVAL: what is wrong with a value, for those who give keys their meaning. */
+int __attribute__((format(printf, 5, 6))) sp_config_fail(const struct sp_config *config, unsigned line, const char *key,
+							 struct sp_error *error, const char *format, ...);
 
 /* The [nic] section into nic (which must be zeroed): ip, mac, mtu, gateway, workers, seed, icrc, port, exception,
  * neighbour, plugin (checked, not loaded), name, memory-limit, idle. Strings in nic point into config, which must

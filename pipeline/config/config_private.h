@@ -22,9 +22,6 @@ struct sp_config_target {
 	struct sp_error *error;
 };
 
-/* "FILE:LINE: what", always -EINVAL. */
-int __attribute__((format(printf, 5, 6))) sp_config_fail(const struct sp_config *config, unsigned line, const char *key,
-							 struct sp_error *error, const char *format, ...);
 /* "FILE:LINE: KEY: what", always -EINVAL. */
 int __attribute__((format(printf, 2, 3))) sp_config_refuse(struct sp_config_target *t, const char *format, ...);
 /* The key's value, between min and max. */

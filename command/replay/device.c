@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../testbed/device/report.h"
+#include "../../testbed/device/watch.h"
+
+struct replay_device {
+	struct sp_device device;
+	struct sp_device_run *run;
+	struct sp_device_watch *watch;
+	struct sp_device_port port[SP_MAX_PORTS];
+};
+
+/* HANDLER=CYCLES or HANDLER.FUNCTION=CYCLES */
+static int take_cost(struct replay *r, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	char what[2 * SP_COST_NAME] = "", handler[SP_COST_NAME], why[120];
+
+	if (equals && (size_t)(equals - text) < sizeof(what))
+		memcpy(what, text, (size_t)(equals - text));
+	snprintf(handler, sizeof(handler), "%.*s", (int)strcspn(what, "."), what);
+	if (!*what) {
+		replay_complain(r, "--cost %s: wants HANDLER=CYCLES or HANDLER.FUNCTION=CYCLES", text);
+		return -EINVAL;
+	}
+	if (sp_costs_set(&r->stand_in->device.costs, what, equals + 1, why)) {
+		replay_complain(r, "--cost %s: %s", text, why);
+		return -EINVAL;
+	}
+	if (strcmp(handler, "*") && !sp_handler_find(handler)) {
+		replay_complain(r, "--cost %s: there is no handler %s", text, handler);
+		return -ENOENT;
+	}
+	return 0;
+}
+
+int replay_device_read(struct replay *r)
+{
+	struct sp_error error = {.key = ""};
+	int err = 0;
+
+	if (!r->device_name)
+		return 0;
+	r->stand_in = calloc(1, sizeof(*r->stand_in));
+	if (!r->stand_in) {
+		replay_complain(r, "%s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
+	err = sp_device_find(r->device_name, &r->stand_in->device, &error);
+	if (err)
+		replay_complain(r, "%s", error.text);
+	for (unsigned i = 0; i < r->costs && !err; i++)
+		err = take_cost(r, r->cost[i]);
+	return err;
+}
+
+/* Between the NIC and what it would send to: a link, or the recording. */
+int replay_device_ports(struct replay *r)
+{
+	struct replay_device *d = r->stand_in;
+	struct sp_nic_config *nic = r->nic_config;
+	int err;
+
+	if (!d)
+		return 0;
+	err = sp_device_run_create(&d->device, nic->workers ? nic->workers : 1, &d->run);
+	if (!err)
+		err = sp_device_watch_create(d->run, &d->watch);
+	if (err) {
+		replay_complain(r, "--device: %s", strerror(-err));
+		return err;
+	}
+	for (unsigned i = 0; i < r->ports; i++) {
+		d->port[i] = (struct sp_device_port){
+			.watch = d->watch, .index = i, .ops = nic->port[i].ops, .port = nic->port[i].ops_arg};
+		nic->port[i] = (struct sp_port_config){.ops = &sp_device_port_ops, .ops_arg = &d->port[i]};
+	}
+	return 0;
+}
+
+int replay_device_watch(struct replay *r)
+{
+	int err = r->stand_in ? sp_device_watch_add(r->stand_in->watch, r->nic) : 0;
+
+	if (err)
+		replay_complain(r, "--device: %s", strerror(-err));
+	return err;
+}
+
+void replay_device_report(struct replay *r)
+{
+	json_t *tree, *device;
+	char *text = NULL;
+
+	if (!r->stand_in || !r->report)
+		return;
+	sp_device_run_finish(r->stand_in->run);
+	tree = json_loads(r->report, 0, NULL);
+	device = sp_device_report_json(r->stand_in->run);
+	if (tree && device && !json_object_set(tree, "device", device))
+		text = json_dumps(tree, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
+	free(r->report);
+	r->report = text; /* NULL: replay_report_print() says it */
+	json_decref(tree);
+	json_decref(device);
+}
+
+void replay_device_print(struct replay *r)
+{
+	if (r->stand_in && r->report)
+		sp_device_report_text(r->stand_in->run, stdout);
+}
+
+void replay_device_close(struct replay *r)
+{
+	struct replay_device *d = r->stand_in;
+
+	if (!d)
+		return;
+	sp_device_watch_destroy(d->watch);
+	sp_device_run_destroy(d->run);
+	free(d);
+	r->stand_in = NULL;
+}
