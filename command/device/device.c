@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,8 +78,9 @@ static void cost_text(const struct sp_cost *c, char *text, size_t room)
 	int used = snprintf(text, room, "%g", c->call);
 
 	for (size_t i = 0; i < sizeof(term) / sizeof(*term) && used < (int)room; i++)
-		if (term[i].n > 0)
-			used += snprintf(text + used, room - (size_t)used, " + %g/%s", term[i].n, term[i].per);
+		if (term[i].n > 0 || term[i].n < 0)
+			used += snprintf(text + used, room - (size_t)used, " %c %g/%s", term[i].n > 0 ? '+' : '-',
+					 fabs(term[i].n), term[i].per);
 }
 
 static json_t *check_json(const struct sp_device *d, const struct sp_device_check *c)

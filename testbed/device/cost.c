@@ -28,7 +28,7 @@ static const char *past_blanks(const char *s)
 }
 
 /* One term, "756/word"; NULL: it is wrong. */
-static const char *term(const char *s, struct sp_cost *cost, char why[120])
+static const char *term(const char *s, double sign, struct sp_cost *cost, char why[120])
 {
 	char unit[16] = "";
 	char *end;
@@ -56,7 +56,7 @@ static const char *term(const char *s, struct sp_cost *cost, char why[120])
 	}
 	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
 		if (!strcmp(units[i].name, unit)) {
-			*(double *)((char *)cost + units[i].at) += n;
+			*(double *)((char *)cost + units[i].at) += sign * n;
 			return s;
 		}
 	snprintf(why, 120, "cycles are per call, byte, write, word, frame or event, not per %s", unit);
@@ -65,17 +65,20 @@ static const char *term(const char *s, struct sp_cost *cost, char why[120])
 
 int sp_cost_parse(const char *text, struct sp_cost *cost, char why[120])
 {
+	double sign = 1;
+
 	*cost = (struct sp_cost){0};
 	for (const char *s = text;; s++) {
-		s = term(s, cost, why);
+		s = term(s, sign, cost, why);
 		if (!s)
 			return -EINVAL;
 		if (!*s)
 			return 0;
-		if (*s != '+') {
-			snprintf(why, 120, "'%.40s' is behind a term: terms are joined by +", s);
+		if (*s != '+' && *s != '-') {
+			snprintf(why, 120, "'%.40s' is behind a term: terms are joined by + or -", s);
 			return -EINVAL;
 		}
+		sign = *s == '+' ? 1 : -1;
 	}
 }
 
@@ -144,6 +147,8 @@ const struct sp_cost *sp_costs_find(const struct sp_costs *costs, const char *ha
 
 double sp_cost_of(const struct sp_cost *c, const struct sp_cost_work *w)
 {
-	return c->call + c->byte * (double)w->bytes + c->write * (double)w->writes + c->word * (double)w->words +
-	       c->frame * (double)w->frames + c->event * (double)w->events;
+	const double cycles = c->call + c->byte * (double)w->bytes + c->write * (double)w->writes +
+			      c->word * (double)w->words + c->frame * (double)w->frames + c->event * (double)w->events;
+
+	return fmax(cycles, 0);
 }

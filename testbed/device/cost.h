@@ -38,7 +38,7 @@ struct sp_costs {
 	unsigned count;
 };
 
-/* "38", "1163 + 756/word", "0.5/byte". 0; -EINVAL: why says what is wrong. */
+/* "38", "1163 + 756/word", "0.5/byte", "756/word - 349". 0; -EINVAL: why says what is wrong. */
 int sp_cost_parse(const char *text, struct sp_cost *cost, char why[120]);
 /* what: "HANDLER" (its payload()) or "HANDLER.FUNCTION"; it replaces an earlier row. -EINVAL; -ENOSPC. */
 int sp_costs_set(struct sp_costs *costs, const char *what, const char *text, char why[120]);
@@ -47,6 +47,6 @@ int sp_costs_set(struct sp_costs *costs, const char *what, const char *text, cha
  * holds for "*". NULL: no row is about this handler, and what it costs must be measured.
  */
 const struct sp_cost *sp_costs_find(const struct sp_costs *costs, const char *handler, unsigned function);
-double sp_cost_of(const struct sp_cost *cost, const struct sp_cost_work *work); /* cycles */
+double sp_cost_of(const struct sp_cost *cost, const struct sp_cost_work *work); /* cycles, never below 0 */
 
 #endif

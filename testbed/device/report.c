@@ -85,7 +85,7 @@ static void limit_text(const struct sp_device_run *run, FILE *out)
 
 	if (limit)
 		fprintf(out, "  it could take %.6g packets a second like these (limit: %s)\n", most, limit);
-	if (d->line_rate)
+	if (d->line_rate && needed > 0)
 		fprintf(out, "  at its line rate of %.4g Gbit/s they need %.0f core%s (%.3f busy)\n",
 			(double)d->line_rate / 1e9, ceil(needed - 1e-9), needed > 1 ? "s" : "", needed);
 }
