@@ -19,6 +19,7 @@ int command_top(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_capture(int argc, char **argv);
 int command_sim(int argc, char **argv);
+int command_noise(int argc, char **argv);
 int command_wire(int argc, char **argv);
 int command_perf(int argc, char **argv);
 int command_rdma(int argc, char **argv);

@@ -41,6 +41,7 @@ static const struct command {
 	{"top", command_top, "watch what contexts, workers and applications of NICs do, live"},
 	{"wire", command_wire, "join two ports by a link that delays, loses, reorders and corrupts"},
 	{"sim", command_sim, "simulate how long messages take over a long link that loses packets"},
+	{"noise", command_noise, "measure what disturbs hosts and messages, for spindle sim"},
 	{"bench", command_bench, "measure packets, latency, files and codes, each beside a baseline"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
