@@ -40,7 +40,7 @@ static const struct command {
 	{"stat", command_stat, "show the counters of a running NIC"},
 	{"top", command_top, "watch what contexts, workers and applications of NICs do, live"},
 	{"wire", command_wire, "join two ports by a link that delays, loses, reorders and corrupts"},
-	{"sim", command_sim, "simulate how long messages take over a long link that loses packets"},
+	{"sim", command_sim, "simulate messages over a long link that loses packets, or schedules of many ranks"},
 	{"noise", command_noise, "measure what disturbs hosts and messages, for spindle sim"},
 	{"bench", command_bench, "measure packets, latency, files and codes, each beside a baseline"},
 };

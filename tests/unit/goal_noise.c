@@ -3,9 +3,12 @@
 #include "../lib/suite.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <sys/socket.h>
 
 #include "../../testbed/goal/detour.h"
 #include "../../testbed/goal/pattern.h"
+#include "../../testbed/goal/pingpong.h"
 #include "../../testbed/goal/runs.h"
 
 #define NS 1000u
@@ -329,4 +332,93 @@ TEST(a_measurement_is_in_order_and_as_long_as_wanted)
 	CU_ASSERT_EQUAL(
 		goal_detour_measure(&(struct goal_detour_config){.cpu = 1000000, .duration = SP_MS, .most = 1}, &r),
 		-ENODEV);
+}
+
+/* ---- messages over a stream ---- */
+struct end {
+	int fd, err;
+};
+
+static void *pong(void *arg)
+{
+	struct end *e = arg;
+
+	e->err = goal_pong(e->fd);
+	close(e->fd);
+	return NULL;
+}
+
+/* Two ends, the second of which answers in a thread. */
+static pthread_t ends(struct end e[2])
+{
+	pthread_t thread;
+	int fd[2];
+
+	CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	e[0] = (struct end){fd[0], 0};
+	e[1] = (struct end){fd[1], 1};
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, pong, &e[1]), 0);
+	return thread;
+}
+
+TEST(each_round_is_answered_and_takes_time)
+{
+	double us[20], sent[20];
+	struct goal_loggp p;
+	struct end e[2];
+	pthread_t thread = ends(e);
+
+	CU_ASSERT_EQUAL(goal_ping(e[0].fd, 1, 1, 20, us, sent), 0);
+	for (unsigned i = 0; i < 20; i++)
+		CU_ASSERT(us[i] > 0 && sent[i] > 0 && sent[i] <= us[i]);
+	CU_ASSERT_EQUAL(goal_ping(e[0].fd, 3, 1000003, 2, us, NULL), 0); /* no multiple of what is sent at once */
+	CU_ASSERT_EQUAL(goal_ping(e[0].fd, GOAL_PING_MAX, 1, 1, us, NULL), 0);
+	CU_ASSERT_EQUAL(goal_ping_loggp(e[0].fd, &p), 0);
+	CU_ASSERT(p.L >= 0 && p.o > 0 && p.g >= 0 && p.G >= 0);
+	close(e[0].fd);
+	pthread_join(thread, NULL);
+	CU_ASSERT_EQUAL(e[1].err, 0);
+}
+
+TEST(a_request_that_is_none_ends_the_connection)
+{
+	static const uint64_t good[3] = {1ull << 32 | 0x53504e31, 1, 1};
+	char byte;
+
+	for (unsigned bad = 0; bad < 6; bad++) {
+		uint64_t q[3] = {good[0], good[1], good[2]};
+		struct end e[2];
+		pthread_t thread = ends(e);
+
+		if (bad == 0)
+			q[0] ^= 1;
+		else if (bad == 1)
+			q[0] = 0x53504e31; /* no messages */
+		else if (bad == 2)
+			q[0] |= (uint64_t)(GOAL_PING_MAX + 1) << 32;
+		else if (bad == 3)
+			q[1] = GOAL_PING_SIZE_MAX + 1;
+		else if (bad == 4)
+			q[2] = 0;
+		CU_ASSERT_EQUAL(send(e[0].fd, q, bad < 5 ? sizeof(q) : 7, 0), bad < 5 ? (ssize_t)sizeof(q) : 7);
+		if (bad == 5)
+			shutdown(e[0].fd, SHUT_WR);
+		CU_ASSERT_EQUAL(recv(e[0].fd, &byte, 1, 0), 0);
+		pthread_join(thread, NULL);
+		CU_ASSERT_EQUAL(e[1].err, bad < 5 ? -EPROTO : -EPIPE);
+		close(e[0].fd);
+	}
+	CU_ASSERT_EQUAL(goal_ping(-1, 0, 1, 1, NULL, NULL), -EINVAL);
+	CU_ASSERT_EQUAL(goal_ping(-1, 1, GOAL_PING_SIZE_MAX + 1, 1, NULL, NULL), -EINVAL);
+}
+
+TEST(an_end_that_goes_away_is_noticed)
+{
+	double us[4];
+	int fd[2];
+
+	CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	close(fd[1]);
+	CU_ASSERT_EQUAL(goal_ping(fd[0], 1, 1, 4, us, NULL), -EPIPE);
+	close(fd[0]);
 }
