@@ -81,20 +81,40 @@ int goal_detour_of(const uint64_t *stamps, uint64_t n, uint64_t shortest, uint32
 	return err;
 }
 
-/* The shortest distance, and the ticks of a second by the system's clock. */
+/* Counter and clock at one time: of some tries the one between whose two readings of the counter the least has passed,
+ * so that nothing else ran there. */
+static uint64_t both(sp_time *clock)
+{
+	uint64_t tightest = UINT64_MAX, ticks = 0;
+
+	for (unsigned i = 0; i < 20; i++) {
+		const uint64_t before = __rdtsc();
+		const sp_time now = clock_ps();
+		const uint64_t after = __rdtsc();
+
+		if (after - before < tightest) {
+			tightest = after - before;
+			ticks = before + tightest / 2;
+			*clock = now;
+		}
+	}
+	return ticks;
+}
+
+/* The shortest distance, and how many ps a tick takes by the system's clock. */
 static uint64_t calibrate(struct record *rec, sp_time duration, double *ps)
 {
-	const sp_time least = duration / 100 > SP_MS ? duration / 100 : SP_MS, begin = clock_ps();
-	const uint64_t first = __rdtsc();
-	uint64_t shortest = UINT64_MAX;
-	sp_time now;
+	const sp_time least = duration / 100 > SP_MS ? duration / 100 : SP_MS;
+	uint64_t shortest = UINT64_MAX, last;
+	sp_time begin, now;
+	const uint64_t first = both(&begin);
 
 	do {
 		rec->n = 0;
 		shortest = loop(rec, 100000, shortest, UINT64_MAX);
-		now = clock_ps();
+		last = both(&now);
 	} while (now - begin < least);
-	*ps = (double)(now - begin) / (double)(__rdtsc() - first);
+	*ps = (double)(now - begin) / (double)(last - first);
 	rec->n = 0;
 	return shortest ? shortest : 1;
 }
