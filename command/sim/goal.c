@@ -160,6 +160,7 @@ static struct goal_loggops parameters(const struct sim_goal *s)
 	if (s->nodes_per_switch)
 		p.nodes_per_switch = (uint32_t)s->nodes_per_switch;
 	p.handshake |= s->handshake;
+	p.full_duplex = s->full_duplex;
 	p.seed = s->seed;
 	return p;
 }

@@ -20,7 +20,7 @@ struct sim_goal {
 	uint64_t nodes_per_switch;
 	const char *os, *latency, *bandwidth; /* files */
 	uint32_t skip, of;		      /* lines of the latter two */
-	bool handshake, coscheduled, rank_times, json;
+	bool handshake, full_duplex, coscheduled, rank_times, json;
 	uint64_t runs, seed, jobs;
 	const char *write, *times; /* files */
 };

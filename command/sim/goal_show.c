@@ -59,11 +59,12 @@ static int show_json(const struct sim_goal *s, const struct goal *g, const struc
 				(json_int_t)goal_ops_all(g), "messages", (json_int_t)o->messages, "bytes",
 				(json_int_t)o->bytes, "events", (json_int_t)o->events, "wall_s", r->wall);
 
-	json_object_update_new(all, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "L_ps",
+	json_object_update_new(all, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "L_ps",
 					      (json_int_t)p->hop[0].L, "o_ps", (json_int_t)p->o, "g_ps",
 					      (json_int_t)p->hop[0].g, "G_ps", (json_int_t)p->hop[0].G, "O_ps",
 					      (json_int_t)p->O, "S", (json_int_t)p->S, "nodes_per_switch",
-					      (json_int_t)p->nodes_per_switch, "handshake", p->handshake));
+					      (json_int_t)p->nodes_per_switch, "handshake", p->handshake, "full_duplex",
+					      p->full_duplex));
 	if (p->nodes_per_switch)
 		json_object_update_new(all,
 				       json_pack("{s:I, s:I, s:I}", "far_L_ps", (json_int_t)p->hop[1].L, "far_g_ps",
@@ -100,10 +101,10 @@ static void show_text(const struct sim_goal *s, const struct goal *g, const stru
 
 	printf("%s: %u ranks, %" PRIu64 " operations, %" PRIu64 " messages with %" PRIu64 " bytes\n",
 	       s->file ? s->file : s->pattern.name, goal_ranks(g), goal_ops_all(g), o->messages, o->bytes);
-	printf("%s: L %g us, o %g us, g %g us, G %g ns a byte, O %g ns a byte, S %" PRIu64 " bytes%s\n",
+	printf("%s: L %g us, o %g us, g %g us, G %g ns a byte, O %g ns a byte, S %" PRIu64 " bytes%s%s\n",
 	       s->has_system ? goal_systems[s->system].title : "LogGOPS", seconds(p->hop[0].L) * 1e6,
 	       seconds(p->o) * 1e6, seconds(p->hop[0].g) * 1e6, (double)p->hop[0].G * 1e-3, (double)p->O * 1e-3, p->S,
-	       p->handshake ? ", with handshakes" : "");
+	       p->handshake ? ", with handshakes" : "", p->full_duplex ? ", full duplex" : "");
 	if (s->runs > 1) {
 		printf("%" PRIu64 " runs, seed %" PRIu64 "\n\n", s->runs, s->seed);
 		show_time("mean", mean);

@@ -106,7 +106,7 @@ static uint64_t calibrate(struct record *rec, sp_time duration, double *ps)
 {
 	const sp_time least = duration / 100 > SP_MS ? duration / 100 : SP_MS;
 	uint64_t shortest = UINT64_MAX, last;
-	sp_time begin, now;
+	sp_time begin = 0, now = 0;
 	const uint64_t first = both(&begin);
 
 	do {

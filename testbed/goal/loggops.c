@@ -17,6 +17,7 @@
 #define LONGEST	  (1ull << 60) /* of what is added to a time */
 #define NS	  1000u	       /* ps */
 #define DONE	  UINT32_MAX   /* of engine.waits */
+#define NOTHING	  UINT32_MAX   /* no operation */
 
 const struct goal_loggops goal_loggops_default = {
 	.hop = {{.L = 2500000, .g = 1000000, .G = 6000}, {.L = 2500000, .g = 1000000, .G = 6000}},
@@ -43,8 +44,10 @@ struct engine {
 	sp_time *next_o, *next_send, *next_recv;
 	uint64_t *base;	 /* of each rank's operations in what follows */
 	uint32_t *waits; /* of each operation */
-	sp_time *ready;	 /* of each, with several processors: not before; else NULL */
-	sp_time *phase;	 /* of each rank in the trace of detours */
+	sp_time *ready; /* of each, with several processors or full duplex: not before; of a send that is done, when all
+			   of its message is there; else NULL */
+	sp_time *last;	/* of each rank: when all of its last message is there */
+	sp_time *phase; /* of each rank in the trace of detours */
 	struct lane *lane;
 	struct goal_heap queue;
 	struct goal_match *match;
@@ -313,8 +316,10 @@ static void receive(struct engine *e, uint32_t rank, uint32_t i, sp_time t)
 
 	started(e, rank, i, t);
 	if (goal_match_receive(e->match, rank, op->peer, op->tag, &message)) {
+		const sp_time there = e->p->full_duplex ? e->ready[e->base[message.from] + message.op] : 0;
+
 		matched(e, message.from, message.op, t);
-		done(e, rank, i, t);
+		done(e, rank, i, larger(t, there));
 	} else if (goal_match_post(e->match, rank, op->peer, op->tag, i)) {
 		e->err = -ENOMEM;
 	}
@@ -324,16 +329,20 @@ static void arrive(struct engine *e, uint32_t from, uint32_t i, sp_time wire, sp
 {
 	const struct goal_op *op = goal_op(e->g, from, i);
 	const uint32_t rank = op->peer;
-	const sp_time o = e->p->o, host = larger(bytes_time(e, op->size, e->p->O), wire);
-	sp_time *cpu = processor(e, rank, op);
-	struct goal_waiting posted;
+	const sp_time o = e->p->o + noise(e, rank, t, e->p->o), host = bytes_time(e, op->size, e->p->O);
+	const sp_time there = later(e, t, o + larger(host, wire));
+	struct goal_waiting posted = {.op = NOTHING};
 
-	*cpu = later(e, t, o + noise(e, rank, t, o) + host);
+	*processor(e, rank, op) = e->p->full_duplex ? later(e, t, o + host) : there;
+	e->last[rank] = larger(e->last[rank], there);
 	*nic(e, e->next_recv, rank, op) = later(e, t, hop_of(e, from, rank)->g + wire);
 	if (goal_match_message(e->match, rank, from, op->tag, &posted)) {
 		matched(e, from, i, t);
-		done(e, rank, posted.op, *cpu);
-	} else if (goal_match_keep(e->match, rank, from, op->tag, i)) {
+		done(e, rank, posted.op, there);
+	} else if (e->ready) {
+		e->ready[e->base[from] + i] = there;
+	}
+	if (posted.op == NOTHING && goal_match_keep(e->match, rank, from, op->tag, i)) {
 		e->err = -ENOMEM;
 	}
 }
@@ -427,6 +436,7 @@ static void measure(struct engine *e)
 static int allocate(struct engine *e)
 {
 	const size_t ops = goal_ops_all(e->g) + 1, cpus = (size_t)e->ranks * e->cpus, nics = (size_t)e->ranks * e->nics;
+	const bool late = e->cpus > 1 || e->p->full_duplex;
 
 	if ((uint64_t)e->ranks * e->lanes > UINT32_MAX)
 		return -ENOMEM;
@@ -435,11 +445,12 @@ static int allocate(struct engine *e)
 	e->next_recv = calloc(nics, sizeof(*e->next_recv));
 	e->base = malloc((e->ranks + 1ull) * sizeof(*e->base));
 	e->waits = malloc(ops * sizeof(*e->waits));
-	e->ready = e->cpus > 1 ? calloc(ops, sizeof(*e->ready)) : NULL;
+	e->ready = late ? calloc(ops, sizeof(*e->ready)) : NULL;
+	e->last = calloc(e->ranks, sizeof(*e->last));
 	e->phase = calloc(e->ranks, sizeof(*e->phase));
 	e->lane = calloc((size_t)e->ranks * e->lanes, sizeof(*e->lane));
 	if (!e->next_o || !e->next_send || !e->next_recv || !e->base || !e->waits || !e->phase || !e->lane ||
-	    (e->cpus > 1 && !e->ready))
+	    !e->last || (late && !e->ready))
 		return -ENOMEM;
 	return goal_match_create(e->ranks, &e->match);
 }
@@ -456,6 +467,7 @@ static void release_all(struct engine *e)
 	free(e->base);
 	free(e->waits);
 	free(e->ready);
+	free(e->last);
 	free(e->phase);
 	free(e->lane);
 	free(e->freed);
@@ -493,7 +505,7 @@ static void begin_all(struct engine *e)
 static void conclude(struct engine *e, sp_time *ends)
 {
 	for (uint32_t r = 0; r < e->ranks; r++) {
-		sp_time end = 0;
+		sp_time end = e->last[r];
 
 		for (uint32_t c = 0; c < e->cpus; c++)
 			end = larger(end, e->next_o[(size_t)r * e->cpus + c]);

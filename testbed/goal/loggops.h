@@ -39,7 +39,7 @@ struct goal_loggops {
 	sp_time o;
 	uint64_t O; /* ps a byte */
 	uint64_t S; /* bytes */
-	bool handshake;
+	bool handshake, full_duplex;
 	const struct goal_detours
 		*detours;   /* of each rank's processors, from a random place of the trace; NULL: none */
 	bool coscheduled;   /* all ranks from the same place */
@@ -61,7 +61,8 @@ struct goal_outcome {
 /* LogGOPSim's defaults, in ns there: L 2500, o 1500, g 1000, G 6, O 0, S 65535. */
 extern const struct goal_loggops goal_loggops_default;
 
-/* Runs the finished schedule. ends: NULL, or room for a time per rank, when its processors have become free. Takes
+/* Runs the finished schedule. ends: NULL, or room for a time per rank, when its processors have become free and its
+ * messages have come. Takes
  * about 8 bytes of memory an operation, which it frees. 0; -EDEADLK: not all has been done, see above; -EINVAL: an
  * operation above GOAL_SIZE_MAX, o->rank and o->op name it; -ERANGE: L, g or o of 2^60 ps or more; -EOVERFLOW: times
  * beyond 2^63 ps; -ENOMEM. Any number may run at once, of

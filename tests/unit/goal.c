@@ -190,10 +190,12 @@ TEST(the_ring_takes_its_closed_form_on_every_system)
 
 	for (const struct goal_system *s = goal_systems; s->name; s++)
 		for (uint64_t n = 4; n <= 64; n *= 4) {
-			const struct goal_loggops p = published(s);
+			struct goal_loggops p = published(s);
 			const sp_time hop = 3 * p.hop[0].L + 2 * p.o;
 			const sp_time wanted = (D - n) * p.hop[0].G + (n - 1) * most(p.hop[0].g, hop) + hop;
 
+			CU_ASSERT_EQUAL(timed(pattern("pipelinedring", (uint32_t)n, D, 0), &p, NULL), wanted);
+			p.full_duplex = true; /* without noise no send is in the way of a receive */
 			CU_ASSERT_EQUAL(timed(pattern("pipelinedring", (uint32_t)n, D, 0), &p, NULL), wanted);
 		}
 }
@@ -229,6 +231,27 @@ TEST(a_host_is_half_duplex)
 	timed(good("num_ranks 2\nrank 0 {\na: calc 3500\nb: calc 1000\nb requires a\ns: send 1b to 1\ns requires b\n"
 		   "recv 1001b from 1\n}\nrank 1 {\nsend 1001b to 0\nrecv 1b from 0\n}\n"),
 	      &goal_loggops_default, (int64_t[]){13500, 17500});
+}
+
+TEST(full_duplex_a_host_sends_while_a_message_comes_in)
+{
+	struct goal_loggops p = goal_loggops_default;
+
+	/* The message of 1001 bytes takes the processor from 4500 to 6000, when the send begins, and is there at 12000.
+	 */
+	p.full_duplex = true;
+	timed(good("num_ranks 2\nrank 0 {\na: calc 3500\nb: calc 1000\nb requires a\ns: send 1b to 1\ns requires b\n"
+		   "recv 1001b from 1\n}\nrank 1 {\nsend 1001b to 0\nrecv 1b from 0\n}\n"),
+	      &p, (int64_t[]){12000, 11500});
+	/* What requires a receive waits until then: it comes at 4000 and is there at 11500, posted at once or at 8000.
+	 */
+	timed(good("num_ranks 2\nrank 0 {\nr: recv 1001b from 1\nb: calc 10\nb requires r\n}\nrank 1 {\nsend 1001b to "
+		   "0\n}\n"),
+	      &p, (int64_t[]){11510, 1500});
+	timed(good("num_ranks 2\nrank 0 {\na: calc 8000\nr: recv 1001b from 1\nr requires a\nb: calc 10\nb requires "
+		   "r\n}\n"
+		   "rank 1 {\na: calc 5000\nb: send 1001b to 0\nb requires a\n}\n"),
+	      &p, (int64_t[]){16510, 6500});
 }
 
 TEST(a_rendezvous_is_done_when_it_is_matched)
