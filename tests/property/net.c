@@ -199,3 +199,57 @@ TEST(random_networks_neither_lose_nor_deadlock_and_repeat_by_seed)
 			return;
 	}
 }
+
+/* Rings and meshes whose every link is wanted by who holds another, with queues of one packet. */
+TEST(full_rings_and_meshes_go_on_moving)
+{
+	static const char *const text[] = {"torus:7:2", "torus:5x5", "hyperx:3x3x3:2", "hyperx:2x2x2:4",
+					   "dragonfly:2:2:1:5"};
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/net-property-%u", (unsigned)getpid());
+	for (uint32_t k = 0; k < 8 * 10; k++) {
+		const uint32_t ring = 4 + k / 8, which = k % 8;
+		FILE *f = fopen(path, "w");
+
+		CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+		for (uint32_t s = 0; s < ring; s++)
+			fprintf(f, "switch s%u\nhost h%u s%u\n", s, s, s);
+		for (uint32_t s = 0; s < ring; s++)
+			fprintf(f, "link s%u s%u\n", s, (s + 1) % ring);
+		fclose(f);
+		for (enum net_routing routing = 0; routing < NET_ROUTINGS; routing++) {
+			const char *topology = which < 5 ? text[which] : path;
+			struct net_topology *t;
+			struct net_config c;
+			struct traffic load;
+			char why[256];
+			uint32_t hosts;
+			bool has;
+
+			CU_ASSERT_EQUAL_FATAL(net_topology_parse(topology, &t, why, sizeof(why)), 0);
+			has = net_vcs_needed(t, routing);
+			hosts = net_topology_hosts(t);
+			net_topology_destroy(t);
+			if (!has)
+				continue;
+			net_defaults(&c);
+			c.routing = routing;
+			c.input_buffer = c.output_buffer = 1024;
+			c.seed = k;
+			traffic_open(&load, topology, c);
+			for (uint32_t i = 0; i < 40 * hosts; i++) {
+				const uint32_t far = which < 5 ? i * 7919 % (hosts - 1) : ring / 2 - 1 - which % 2;
+
+				traffic_add(&load, i % hosts, (i + 1 + far) % hosts, 1024, 0, i % 3);
+			}
+			if (!traffic_run(&load)) {
+				printf("# %s, %s: packets are stuck\n", which < 5 ? topology : "a ring",
+				       net_routing_names[routing]);
+				CU_FAIL("stuck");
+			}
+			traffic_close(&load);
+		}
+	}
+	unlink(path);
+}
