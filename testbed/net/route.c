@@ -234,7 +234,7 @@ static struct step step_torus(const struct net *n, const struct net_slot *s, uin
 static struct step step_hyperx(const struct net *n, const struct net_slot *s, uint32_t port)
 {
 	const struct net_topology *t = n->topology;
-	const uint32_t at = t->at[port], next = t->at[t->peer[port]], to = net_switch_of(t, s->packet.dst);
+	const uint32_t at = t->at[port], next = t->at[t->peer[port]];
 	struct step step = {0};
 	uint32_t d = 0;
 
@@ -244,7 +244,8 @@ static struct step step_hyperx(const struct net *n, const struct net_slot *s, ui
 	if (n->config.routing == NET_VALIANT)
 		step.vc = s->phase;
 	else if (n->config.routing == NET_ADAPTIVE) /* groups make no detours */
-		step.vc = s->group != NET_NONE || coordinate(t, next, d) == coordinate(t, to, d);
+		step.vc = s->group != NET_NONE ||
+			  coordinate(t, next, d) == coordinate(t, net_switch_of(t, s->packet.dst), d);
 	else if (n->config.routing != NET_MINIMAL)
 		step.vc = (uint8_t)s->links;
 	return step;

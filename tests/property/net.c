@@ -134,7 +134,7 @@ static void random_packets(struct sp_random *r, struct traffic *t)
 	}
 }
 
-static void check_end(const struct traffic *t, const char *text)
+static void check_end(const struct traffic *t)
 {
 	const struct net *n = t->net;
 	struct net_counters c;
@@ -179,7 +179,7 @@ static uint64_t run(uint64_t seed, bool check)
 		printf("# seed %llu: %s %s: packets are stuck\n", (unsigned long long)seed, text,
 		       net_routing_names[routing]);
 	else if (check)
-		check_end(&t, text);
+		check_end(&t);
 	digest = t.digest;
 	traffic_close(&t);
 	unlink(path);
