@@ -110,6 +110,8 @@ static uint32_t head_take(struct net *n, uint32_t q, uint32_t port)
 		s->branch++;
 		if (copy == NET_NONE) {
 			n->counters.dropped[NET_DROP_MEMORY]++;
+			if (n->config.drop)
+				n->config.drop(n->config.arg, &s->packet, NET_DROP_MEMORY, n->now);
 			return NET_NONE;
 		}
 		n->slot[copy] = *s;
