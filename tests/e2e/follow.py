@@ -10,6 +10,8 @@ behind the opening fence:
     sh until=WORDS      a terminal of its own: the command goes on until the document ends, or until a block `sh stop`;
                         what follows waits until it has said WORDS (- stands for a blank), or `until=` nothing
     sh root             run in a network namespace of its own, where the test may make one; else left out
+    sh again            is repeated until it succeeds, for a minute: it needs what the terminal before it has just begun
+    sh needs=A,B        left out where a program is not installed, or, CAP_NET_ADMIN, no interface can be made
     LANGUAGE file=NAME  is written to that file; `more`: is added to it
     LANGUAGE in=NAME    must be in that file, as it stands there
     diff file=NAME      lines with - and without sign must be in that file, one after the other; is changed so
@@ -149,6 +151,14 @@ class Terminal:
         return self.process.returncode
 
 
+def lacking(block):
+    """What this block needs, and is not here."""
+    for need in filter(None, block.mark.get("needs", "").split(",")):
+        if not (may_unshare() if need == "CAP_NET_ADMIN" else shutil.which(need)):
+            return need
+    return None
+
+
 class Follower:
     """work: a directory of its own, with the clone in it, a home, and all that the commands make."""
 
@@ -257,9 +267,25 @@ class Follower:
             assert re.sub(r"[ \t]+", " ", line.strip()) in said, \
                 "%s: '%s' was not said, but\n%s" % (block, line, self.said[-3000:])
 
+    def repeat(self, block):
+        end = time.monotonic() + 60
+        while True:
+            try:
+                return self.shell(block)
+            except AssertionError:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.5)
+
     def follow(self, block):
-        if block.kind == "sh" and "until" in block.mark:
+        if block.kind == "sh" and lacking(block):
+            print("# %s: left out, for there is no %s" % (block, lacking(block)), flush=True)
+            self.left_out.append(block)
+            self.said = None
+        elif block.kind == "sh" and "until" in block.mark:
             self.terminal(block)
+        elif block.kind == "sh" and "again" in block.mark:
+            self.said = self.repeat(block)
         elif block.kind == "sh":
             before = self.stop() if "stop" in block.mark else ""
             said = self.shell(block)
