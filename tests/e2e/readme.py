@@ -65,6 +65,11 @@ def pages_on_reliability_rvma_and_ports_are_followed_to_their_ends():
 
 
 @rule
+def the_page_on_ebpf_is_followed_to_its_end():
+    follows("docs/ebpf.md", 8, BUILD)  # it has the objects that clang made, if it was there
+
+
+@rule
 def the_page_on_verbs_programs_is_followed_to_its_end():
     if not shutil.which("ib_write_bw") or not os.path.isdir(os.path.join(BUILD, "host-api", "verbs")):
         raise follow.Skip("needs perftest, and a build with verbs")
