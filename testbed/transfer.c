@@ -12,6 +12,7 @@
 #include "../handlers/ec/job.h"
 #include "../handlers/wire/ec.h"
 #include "../handlers/wire/roce.h"
+#include "device/gate.h"
 #include "transfer_private.h"
 
 #define SHIFTS                                                                                                         \
@@ -26,6 +27,7 @@ struct sp_transfer {
 	struct sp_transfer_config config;
 	struct sp_world *world;
 	struct sp_link *link;
+	struct sp_device_gate *gate; /* before the receiving NIC; NULL: there is none */
 	struct sp_nic *nic[2];
 	struct sp_dev *dev[2];
 	struct sdr_context *context[2];
@@ -111,6 +113,24 @@ sp_time sp_transfer_slice(const struct sp_transfer_config *c)
 	return c->repair_bps ? (sp_time)(8.0 * SP_EC_SLICE / (double)c->repair_bps * (double)SP_SEC) : 0;
 }
 
+/* sdr counts packets in two words of the host's, and marks each chunk in one. */
+static int gate_make(struct sp_transfer *c, struct sp_port_config *port)
+{
+	const struct sp_device_gate_config config = {.device = c->config.device,
+						     .handler = "sdr",
+						     .workers = c->config.workers,
+						     .words = 2,
+						     .word_every = c->config.chunk / c->config.mtu,
+						     .header = IMMEDIATE + 8,
+						     .ops = port->ops,
+						     .port = port->ops_arg};
+	const int rc = c->config.payload_less ? -EINVAL : sp_device_gate_create(&config, &c->gate);
+
+	if (!rc)
+		*port = (struct sp_port_config){.ops = &sp_device_gate_ops, .ops_arg = c->gate};
+	return rc;
+}
+
 static int nic_make(struct sp_transfer *c, unsigned e, struct sp_error *error)
 {
 	struct sp_nic_config config = {.addresses = 1,
@@ -123,8 +143,12 @@ static int nic_make(struct sp_transfer *c, unsigned e, struct sp_error *error)
 				       .slice_time = e ? sp_transfer_slice(&c->config) : 0,
 				       .memory_limit = UINT64_MAX,
 				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(c->link, e)}}};
-	int rc;
+	int rc = 0;
 
+	if (e && c->config.device)
+		rc = gate_make(c, &config.port[0]);
+	if (rc)
+		return sp_transfer_failed(error, rc, "the device");
 	for (unsigned i = 0; i < 2; i++) {
 		const uint8_t last = (uint8_t)((e ^ i) + 1);
 		const uint8_t ip[16] = {[10] = 0xFF, 0xFF, 198, 18, 0, last}, mac[6] = {2, 0, 0, 0, 18, last};
@@ -321,6 +345,7 @@ void sp_transfer_destroy(struct sp_transfer *c)
 		if (c->bytes[e])
 			munmap(c->bytes[e], c->room[e]);
 	}
+	sp_device_gate_destroy(c->gate);
 	sp_world_destroy(c->world);
 	sp_link_destroy(c->link);
 	free(c);
@@ -429,6 +454,19 @@ void sp_transfer_add(struct sp_transfer_counters *sum, const struct sp_transfer_
 		to[i] += (uint64_t)sign * from[i];
 }
 
+static void gate_count(const struct sp_device_gate *gate, struct sp_transfer_counters *n)
+{
+	const struct sp_device_run *run = gate ? sp_device_gate_run(gate) : NULL;
+
+	if (!run)
+		return;
+	n->device_packets = sp_device_run_tally(run)->packets;
+	n->device_lost = sp_device_gate_dropped(gate);
+	n->device_busy = sp_device_run_cores(run)->busy;
+	n->device_latency = sp_device_run_tally(run)->latency;
+	n->device_wait = sp_device_run_tally(run)->wait;
+}
+
 void sp_transfer_count(const struct sp_transfer *c, struct sp_transfer_counters *n)
 {
 	struct sp_transfer_end end[2];
@@ -436,5 +474,6 @@ void sp_transfer_count(const struct sp_transfer *c, struct sp_transfer_counters 
 	for (unsigned e = 0; e < 2; e++)
 		end[e] = (struct sp_transfer_end){c->nic[e], c->qp[e], c->reliable[e]};
 	*n = (struct sp_transfer_counters){.verified = c->verified};
+	gate_count(c->gate, n);
 	sp_transfer_tally(&c->config, &end[0], &end[1], c->link, c->messages, n);
 }

@@ -9,6 +9,7 @@
 #define TESTBED_TRANSFER_H
 
 #include "../host-api/reliable.h"
+#include "device/device.h"
 #include "link.h"
 
 struct sp_transfer_config {
@@ -25,7 +26,10 @@ struct sp_transfer_config {
 				take no time */
 	uint16_t workers;    /* of each NIC, 1 to 16; 0: 1. Each repairs at that speed. Packets are spread over them */
 	bool payload_less;   /* of NICs and link, see link.h and nic.h: received bytes are not compared then */
-	sp_time grain;	     /* of virtual time, see sp_world_set_grain */
+	/* on whose cores the receiving NIC's sdr runs, see device/gate.h: it must have a cost for it, and the path must
+	 * not be payload-less. NULL: calls take no time. Must stay valid. */
+	const struct sp_device *device;
+	sp_time grain; /* of virtual time, see sp_world_set_grain */
 	uint64_t seed;
 };
 
@@ -39,7 +43,11 @@ struct sp_transfer_counters {
 	sp_time repairing;	      /* time that repairs took, see repair_bps */
 	uint64_t fallbacks;	      /* messages sent with parity that needed retransmissions all the same */
 	uint64_t coded[SDR_EC_CODES]; /* messages sent with parity, by code of sdr_ec_codes() */
-	uint64_t held, oversized;     /* of the link, see struct sp_link_counters; not 0: the times are wrong */
+	/* with a device: packets that it took, packets that found its buffer full and were lost; the time of its cores,
+	 * of packets in it, and of packets that waited for a core */
+	uint64_t device_packets, device_lost;
+	sp_time device_busy, device_latency, device_wait;
+	uint64_t held, oversized; /* of the link, see struct sp_link_counters; not 0: the times are wrong */
 };
 
 struct sp_transfer;

@@ -110,6 +110,8 @@ static const struct option_row packet_rows[] = {
 	 .wants = "1M or more (bit/s), or measured", .modes = PACKETS},
 	{"repair-workers", 0, OPTION_NUMBER, "N", "workers of a NIC, each with that rate, 1 to 16 (1)",
 	 AT(repair_workers), .least = 1, .most = SP_MAX_WORKERS, .modes = PACKETS},
+	{"device", 0, OPTION_STRING, "NAME", "the receiving NIC runs SDR on this device (spindle device)", AT(device),
+	 .modes = PACKETS},
 	{"jobs", 'j', OPTION_NUMBER, "N", "processes (one per processor)", AT(jobs), .least = 1, .most = 256,
 	 .modes = PACKETS},
 	{0},
@@ -158,6 +160,10 @@ static int check_packets(struct sim *s, const struct options *o)
 		wrong = "bursts as short as --burst cannot lose as much as --drop: at most N / (N + 1)";
 	else if (options_has(o, "reorder-delay") && !(s->reorder > 0))
 		wrong = "--reorder-delay needs --reorder";
+	else if (s->device && s->nodes)
+		wrong = "allreduce has no --device";
+	else if (s->device && s->payload_less)
+		wrong = "--device needs the packets' payload: no --payload-less";
 	if (wrong)
 		return options_misuse(&usage, "%s", wrong);
 	if (sim_message(s) <= s->mtu << 18)

@@ -25,6 +25,7 @@ struct sim {
 	double distance, rto;			     /* 0: not given */
 	unsigned scheme;			     /* index of sim_schemes */
 	bool packet, is_model, json;		     /* packet: model.drop is per packet */
+	const char *device;			     /* --device; NULL: calls take no time */
 	const char *times;			     /* a file, or NULL */
 	/* packets only */
 	double burst, duplicate, reorder;     /* burst: packets; 0: none */

@@ -12,6 +12,7 @@
 
 #include <rte_common.h>
 
+#include "../../pipeline/observe/trace.h"
 #include "../../testbed/repair.h"
 #include "../interrupt.h"
 #include "show.h"
@@ -140,6 +141,23 @@ static int measure(const struct sim *asked, struct sim *s)
 	return s->measured && !s->repair_rate ? -ENOMEM : 0;
 }
 
+/* The device that is asked for, or NULL. 0, or the exit status after a message. */
+static int device_find(const struct sim *s, const struct sp_device **device)
+{
+	static struct sp_device found; /* static: large */
+	struct sp_error error = {.key = ""};
+
+	*device = NULL;
+	if (!s->device)
+		return 0;
+	if (sp_device_find(s->device, &found, &error))
+		return command_fail("sim", "%s", error.text);
+	if (!sp_costs_find(&found.costs, "sdr", SP_CALLED_PAYLOAD))
+		return command_fail("sim", "--device %s: its file has no cost of sdr in [cost]", s->device);
+	*device = &found;
+	return 0;
+}
+
 int sim_packets(const struct sim *asked)
 {
 	struct sim found;
@@ -153,13 +171,16 @@ int sim_packets(const struct sim *asked)
 				 .arg = &bar};
 	struct sp_sweep_outcome o;
 	struct sp_error error = {.key = ""};
-	int rc = sim_times_open(asked, &sweep.times);
+	const struct sp_device *device;
+	int rc = device_find(asked, &device);
 
+	rc = rc ? rc : sim_times_open(asked, &sweep.times);
 	if (rc)
 		return rc;
 	rc = measure(asked, &found);
 	rc = rc ? rc : interrupt_note();
 	describe(s, &sweep.transfer);
+	sweep.transfer.device = device;
 	rc = rc ? rc : sp_sweep_run(&sweep, &o, &error);
 	if (bar.on)
 		fprintf(stderr, "\r\033[K");

@@ -176,6 +176,19 @@ static struct chosen chosen_of(const struct sim *s, const struct sp_transfer_cou
 	return chosen;
 }
 
+static double each_ns(sp_time sum, uint64_t n)
+{
+	return n ? (double)sum / (double)SP_NS / (double)n : 0;
+}
+
+static json_t *device_json(const struct sim *s, const struct sp_transfer_counters *n)
+{
+	return json_pack("{s:s, s:I, s:I, s:f, s:f, s:f}", "name", s->device, "packets", (json_int_t)n->device_packets,
+			 "lost", (json_int_t)n->device_lost, "busy_s", (double)n->device_busy / (double)SP_SEC,
+			 "latency_ns", each_ns(n->device_latency, n->device_packets), "wait_ns",
+			 each_ns(n->device_wait, n->device_packets));
+}
+
 void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
 {
 	const struct sp_transfer_counters *n = &o->count;
@@ -195,6 +208,8 @@ void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o
 
 		json_object_set_new(all, "chosen", chosen_json(&chosen));
 	}
+	if (s->device)
+		json_object_set_new(all, "device", device_json(s, n));
 	if (sim_schemes[s->scheme].code != SDR_CODE_NONE)
 		json_object_update_new(all,
 				       json_pack("{s:[i,i], s:I, s:I, s:I, s:I, s:I, s:f}", "ec", (int)s->model.k,
@@ -235,6 +250,12 @@ void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o
 	if (s->repair_rate)
 		printf("repairs of a message take %.3g s of work on average, shared by %lld worker%s of %.4g bit/s\n",
 		       repair_time(n), (long long)workers(s), workers(s) > 1 ? "s" : "", (double)s->repair_rate);
+	if (s->device)
+		printf("device %s at the receiver: %" PRIu64
+		       " packets, %.1f ns each, of which %.1f waiting for a core; %" PRIu64
+		       " lost as its buffer was full\n",
+		       s->device, n->device_packets, each_ns(n->device_latency, n->device_packets),
+		       each_ns(n->device_wait, n->device_packets), n->device_lost);
 	if (s->payload_less)
 		printf("nothing was compared (payload-less)");
 	else

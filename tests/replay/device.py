@@ -212,6 +212,39 @@ def text(runner):
         assert part in process.stdout, "no %r in %s" % (part, process.stdout)
 
 
+def sim(runner, *options):
+    process = runner.command("sim", "sdr", "--rtt", "100us", "--message", "256K", "--chunk", "256", "--mtu", "256", "--drop", "0",
+                             "--samples", "1", "--jobs", "1", "--json", *options)
+    equal((process.returncode, process.stderr), (0, ""))
+    return json.loads(process.stdout)
+
+
+@rule("spindle sim --device: a message takes as long as the wire or the receiver's cores, and the ways in and to the host")
+def simulated(runner):
+    packets, bits, rtt = 1024, (256 + 78 + 24) * 8, 100e-6  # on the wire: Ethernet to ICRC, preamble, FCS and gap
+    call, arrive, dma = (1163.7 + 756.3) / 1.8e9, 1e-6, 0.6e-6  # of the dpa: a chunk a packet, see devices/dpa.ini
+    for rate in (20e9, 60e9):  # 7 and 21 million packets a second; 16 threads take 15 million
+        plain = sim(runner, "--bandwidth", "%d" % rate)
+        d = sim(runner, "--bandwidth", "%d" % rate, "--device", "dpa")
+        wire = bits / rate
+        slower = max(15 * wire + packets / 16 * call - (packets - 1) * wire, call)  # the last packet's end, beyond its arrival
+        late = d["mean_s"] - plain["mean_s"]
+        assert abs(late - (arrive + slower + dma)) < 0.5e-6, "late by %g s, not %g" % (late, arrive + slower + dma)
+        assert plain["mean_s"] > rtt and d["verified"] == 256 << 10 and d["retransmitted_packets"] == 0
+        assert d["device"]["packets"] >= packets and d["device"]["lost"] == 0, d["device"]
+        assert (d["device"]["wait_ns"] > 1000) == (rate > 50e9), d["device"]
+    small = runner.write("small.ini", "[device]\ncores = 1\nclock = 1GHz\nbuffer = 8K\n[cost]\nsdr = 300\n")
+    d = sim(runner, "--bandwidth", "60G", "--device", small)
+    assert d["device"]["lost"] > 100 and d["retransmitted_packets"] >= d["device"]["lost"], d["device"]
+    for options, status, says in ((("--device", "nope"), 1, "there is no device nope"),
+                                  (("--device", "pspin"), 1, "no cost of sdr"),
+                                  (("--device", "dpa", "--payload-less"), 2, "--payload-less"),
+                                  (("--device", "dpa", "--model"), 2, "the model has no --device")):
+        process = runner.command("sim", "sdr", *options)
+        equal((process.returncode, process.stdout), (status, ""), " ".join(options))
+        assert says in process.stderr, process.stderr
+
+
 @rule("mistakes are named, and end the command before it begins")
 def mistakes(runner):
     capture = pk.write_capture(runner.path("m.pcap"), [datagram(1, 40)])
