@@ -8,9 +8,11 @@
 #include <rte_cycles.h>
 
 #include "../../pipeline/limits.h"
+#include "../guard.h"
 
 #define LEVELS 16   /* calls within calls that are told apart */
 #define AFTER  64   /* calls that wait for the outer one's end */
+#define KNOWN  16   /* handlers whose flags are known; a power of 2 */
 #define FRAMES 4096 /* sent and not yet at the port; a power of 2 */
 
 struct call {
@@ -38,6 +40,10 @@ struct sp_device_watch {
 	uint64_t calls;
 	const void *packet; /* the buffer of the packet that the device has at present */
 	uint64_t spent;	    /* cycles in here, which are not the handlers' */
+	struct {
+		const char *name;
+		bool order;
+	} known[KNOWN]; /* by the name's address */
 	struct frames port[SP_PORT_LOOP + 1];
 };
 
@@ -95,11 +101,17 @@ static bool is_told(enum sp_called function)
 	return function != SP_CALLED_ATTACH && function != SP_CALLED_DETACH && function != SP_CALLED_REPORT;
 }
 
-static bool wants_order(const char *handler)
+static bool wants_order(struct sp_device_watch *w, const char *handler)
 {
-	const struct sp_handler *h = sp_handler_find(handler);
+	const size_t at = ((uintptr_t)handler >> 3) % KNOWN;
+	const struct sp_handler *h;
 
-	return h && h->flags & SP_HANDLER_HOME;
+	if (w->known[at].name != handler) {
+		h = sp_handler_find(handler);
+		w->known[at].name = handler;
+		w->known[at].order = h && h->flags & SP_HANDLER_HOME;
+	}
+	return w->known[at].order;
 }
 
 static sp_time plan(struct sp_device_watch *w, const struct call *c)
@@ -129,6 +141,7 @@ static void enter(void *arg, const struct sp_traced_call *t)
 	const uint64_t since = rte_rdtsc();
 	struct call *c;
 
+	sp_guard_hold(); /* the run may allocate */
 	w->depth++;
 	c = innermost(w);
 	if (c) {
@@ -141,7 +154,7 @@ static void enter(void *arg, const struct sp_traced_call *t)
 			.function = t->function,
 			.now = t->now,
 			.packet = t->packets > 0,
-			.serial = wants_order(t->handler),
+			.serial = wants_order(w, t->handler),
 			.has_message = t->message != NULL,
 			.message = t->message ? t->message->key : 0,
 			.context = t->id,
@@ -150,6 +163,7 @@ static void enter(void *arg, const struct sp_traced_call *t)
 		for (unsigned i = 0; i < t->packets; i++)
 			c->job.work.bytes += t->packet[i]->len;
 	}
+	sp_guard_let();
 	w->spent += rte_rdtsc() - since;
 	if (c)
 		c->job.measured = (double)w->spent; /* until leave() */
@@ -184,6 +198,7 @@ static void leave(void *arg, const struct sp_traced_call *t)
 	const uint64_t since = rte_rdtsc();
 	struct call *c = innermost(w);
 
+	sp_guard_hold();
 	w->depth--;
 	if (c)
 		cycles_of(w, c, t->cycles);
@@ -196,6 +211,7 @@ static void leave(void *arg, const struct sp_traced_call *t)
 		else
 			plan(w, c);
 	}
+	sp_guard_let();
 	w->spent += rte_rdtsc() - since;
 }
 

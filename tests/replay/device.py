@@ -61,7 +61,8 @@ def run(runner, packets, device, *options, name="in"):
     ini = runner.write("nic.ini", ECHO)
     capture = pk.write_capture(runner.path(name + ".pcap"), packets)
     sent = runner.path(name + "-sent.pcap")
-    process = runner.command("replay", "-c", ini, "--json", "--device", runner.write("d.ini", device), "-w", sent, *options, capture)
+    process = runner.command("replay", "-c", ini, "--json", "--device", runner.write("d.ini", device), "-w", sent, *options,
+                             capture)
     equal((process.returncode, process.stderr), (0, ""))
     return json.loads(process.stdout), [(at - START, frame) for at, frame in pk.read_capture(sent)]
 
@@ -77,7 +78,7 @@ def numbers(runner):
         times, waits = model_of(packets, cores, cycles)
         report, _ = run(runner, packets, DEVICE % cores, "--cost", "reflect=%d" % cycles)
         d = report["device"]
-        equal((d["name"], d["cores"], d["clock_hz"], d["costs"], d["packets"], d["calls"]), ("d", cores, 1e9, "given", 300, 300))
+        equal([d[key] for key in ("name", "cores", "clock_hz", "costs", "packets", "calls")], ["d", cores, 1e9, "given", 300, 300])
         equal(d["bytes"], sum(len(f) for _, f in packets))
         span = max(end for _, end, _ in times) - packets[0][0]
         close(d["occupancy"], 300 * cycles / cores / span, "occupancy")
@@ -205,7 +206,8 @@ def full(runner):
 @rule("the text names the device, the limit and each handler's share")
 def text(runner):
     capture = pk.write_capture(runner.path("t.pcap"), [(i * 100, datagram(i, 100)) for i in range(10)])
-    process = runner.command("replay", "-c", runner.write("nic.ini", ECHO), "--device", "pspin", "--cost", "reflect=38", capture)
+    ini = runner.write("nic.ini", ECHO)
+    process = runner.command("replay", "-c", ini, "--device", "pspin", "--cost", "reflect=38", capture)
     equal((process.returncode, process.stderr), (0, ""))
     for part in ("device pspin: 32 cores of 1000 MHz, costs given", "10 packets, 1e+07 a second", "(limit: line)",
                  "at its line rate of 400 Gbit/s they need 14 cores", "reflect.payload", "100.00 %"):
@@ -213,8 +215,8 @@ def text(runner):
 
 
 def sim(runner, *options):
-    process = runner.command("sim", "sdr", "--rtt", "100us", "--message", "256K", "--chunk", "256", "--mtu", "256", "--drop", "0",
-                             "--samples", "1", "--jobs", "1", "--json", *options)
+    process = runner.command("sim", "sdr", "--rtt", "100us", "--message", "256K", "--chunk", "256", "--mtu", "256",
+                             "--drop", "0", "--samples", "1", "--jobs", "1", "--json", *options)
     equal((process.returncode, process.stderr), (0, ""))
     return json.loads(process.stdout)
 
