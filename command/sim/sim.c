@@ -21,6 +21,7 @@ static const struct word {
 	int (*run)(int argc, char **argv);
 } words[] = {
 	{"goal", sim_goal},
+	{"train", sim_train},
 };
 
 static int model(const struct sim *s)

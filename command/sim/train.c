@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* spindle sim train: the messages of distributed training over full-duplex links, with the hosts' noise if it is
+ * wanted. */
+#include "train.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../testbed/goal/text.h"
+#include "../../testbed/motif/stalls.h"
+#include "../options.h"
+#include "../output.h"
+#include "asked.h"
+#include "words.h"
+
+#define NAME "sim train"
+
+static int read_detours(const struct sim_train *s, struct goal_detours *d)
+{
+	FILE *f = strcmp(s->os, "-") ? fopen(s->os, "r") : stdin;
+	char why[512];
+	int err;
+
+	if (!f)
+		return command_fail(NAME, "%s: %s", s->os, strerror(errno));
+	err = goal_detours_read(d, f, s->os, why, sizeof(why));
+	if (f != stdin)
+		fclose(f);
+	return err ? command_fail(NAME, "%s", why) : 0;
+}
+
+static int failed(int err)
+{
+	if (err == -ERANGE)
+		return command_fail(NAME, "it takes more than 2^62 ps, 53 days");
+	return command_fail(NAME, "%s", strerror(-err));
+}
+
+/* One run; its outcome is kept if `r` is given. */
+static int run(const struct train *t, const struct train_world *world, struct train_outcome *outcome)
+{
+	const int err = train_run(t, world, outcome);
+
+	return err ? failed(err) : 0;
+}
+
+static int run_with_noise(const struct sim_train *s, const struct train *t, struct sim_train_result *r)
+{
+	struct train_world world = s->world;
+	struct train_outcome quiet = {0};
+	struct goal_detours detours = {0};
+	struct stalls stalls = {0};
+	int status = read_detours(s, &detours), err = 0;
+
+	if (!status)
+		err = stalls_create(&stalls, &detours, t->ranks, s->coscheduled, s->seed);
+	if (err == -ERANGE)
+		status = command_fail(NAME, "%s: the detours take %.3g %% of the time, more than %g %%", s->os,
+				      100 * goal_detours_share(&detours), 100 * STALLS_SHARE_MAX);
+	else if (err)
+		status = failed(err);
+	if (!status)
+		status = run(t, &world, &quiet);
+	r->quiet = quiet.all.end;
+	train_outcome_free(&quiet);
+	world.stretch = stalls_stretch;
+	world.arg = &stalls;
+	if (!status)
+		status = run(t, &world, &r->outcome);
+	stalls_free(&stalls);
+	goal_detours_free(&detours);
+	return status;
+}
+
+static int check_sums(const struct sim_train *s, struct sim_train_result *r)
+{
+	const int err = train_sums(&s->config, &r->compared);
+
+	if (err == -EBADMSG)
+		return command_fail(NAME, "a worker has a wrong sum");
+	return err && err != -ENOTSUP ? failed(err) : 0;
+}
+
+static int simulate(const struct sim_train *s, const struct train *t)
+{
+	const double began = sim_seconds();
+	struct sim_train_result r = {0};
+	int status = s->os ? run_with_noise(s, t, &r) : run(t, &s->world, &r.outcome);
+
+	if (!status)
+		status = check_sums(s, &r);
+	r.wall = sim_seconds() - began;
+	if (!status)
+		status = sim_train_show(s, t, &r);
+	train_outcome_free(&r.outcome);
+	return status;
+}
+
+static int write_goal(const struct sim_train *s, const struct train *t)
+{
+	const bool is_file = strcmp(s->write, "-");
+	FILE *f = is_file ? fopen(s->write, "w") : stdout;
+	int err;
+
+	if (!f)
+		return command_fail(NAME, "--write %s: %s", s->write, strerror(errno));
+	err = goal_write(t->goal, f);
+	if (is_file && fclose(f))
+		err = -EIO;
+	return err ? command_fail(NAME, "--write %s: cannot be written", s->write) : 0;
+}
+
+int sim_train(int argc, char **argv)
+{
+	struct train *t;
+	struct sim_train s;
+	int status = sim_train_arguments(&s, argc, argv);
+	int err;
+
+	if (status != OPTIONS_GO_ON)
+		return status;
+	err = train_create(&s.config, &t);
+	if (err == -E2BIG)
+		return command_fail(NAME, "%s with so many workers, steps and parts has more than %u operations",
+				    sim_train_schemes[s.scheme], TRAIN_OPS_MAX);
+	if (err)
+		return failed(err);
+	status = s.write ? write_goal(&s, t) : simulate(&s, t);
+	train_destroy(t);
+	return status;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The options of spindle sim train. */
+#include "train.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "../options.h"
+
+#define AT(field) OPTION_AT(struct sim_train, field)
+
+#define DAY	(24 * 3600 * SP_SEC)
+#define BARRIER 64 /* bytes of its messages, unless --bytes says so */
+
+enum { PS = 1, LAYERS = 2, TENSOR = 4, HYBRID = 8, OTHER = 16 }; /* modes of options */
+
+static const struct usage usage = {
+	.command = "sim train",
+	.forms = "spindle sim train [--scheme S] [OPTIONS]",
+	.about =
+		"Simulates the messages of distributed training, and how long its steps take: data parallel by a "
+		"parameter server, a ring or otherwise; pipelines; tensor parallel; both. Links are full duplex, and a "
+		"message takes the latency and its bytes' time on the link. Computation is time that passes. No "
+		"packets "
+		"are simulated.",
+	.end = "Exit status: 0 done, 1 failed, or a worker has a wrong sum, 2 wrong usage.",
+};
+
+static const struct scheme {
+	enum train_scheme scheme;
+	bool offload;
+	unsigned mode;
+} schemes[] = {
+	{TRAIN_RING, false, OTHER},
+	{TRAIN_RING, true, OTHER},
+	{TRAIN_PS, false, PS},
+	{TRAIN_PS, true, PS},
+	{TRAIN_PS_ASYNC, false, OTHER},
+	{TRAIN_PS_SHARDED, false, OTHER},
+	{TRAIN_DECENTRALISED, false, OTHER},
+	{TRAIN_REDUCE_SCATTER, false, OTHER},
+	{TRAIN_ALL_GATHER, false, OTHER},
+	{TRAIN_BARRIER, false, OTHER},
+	{TRAIN_BARRIER, true, OTHER},
+	{TRAIN_PIPELINE, false, LAYERS},
+	{TRAIN_TENSOR, false, LAYERS | TENSOR},
+	{TRAIN_HYBRID, false, LAYERS | HYBRID},
+};
+
+const char *const sim_train_schemes[] = {
+	"ring",		 "ring-nic",	   "ps",	 "ps-nic",  "ps-async",	   "ps-sharded",
+	"decentralised", "reduce-scatter", "all-gather", "barrier", "barrier-nic", "pipeline",
+	"tensor",	 "hybrid",	   NULL};
+
+static int take_noise(void *to, const char *text)
+{
+	struct sim_train *s = to;
+
+	if (strncmp(text, "os:", 3) || !text[3])
+		return -EINVAL;
+	s->os = text + 3;
+	return 0;
+}
+
+static const struct option_row work_rows[] = {
+	{"scheme", 0, OPTION_WORD, "S", "who sends what to whom, see spindle-sim(1) (ring)", AT(scheme),
+	 .words = sim_train_schemes},
+	{"workers", 'n', OPTION_NUMBER, "N", "stages of a pipeline; of a hybrid: in each server, from 1 (8)",
+	 AT(workers), .least = 1, .most = TRAIN_WORKERS_MAX},
+	{"servers", 0, OPTION_NUMBER, "N", "of a hybrid, the stages of its pipeline (4)", AT(servers), .least = 1,
+	 .most = TRAIN_WORKERS_MAX, .modes = HYBRID},
+	{"bytes", 's', OPTION_SIZE, "N",
+	 "gradients of a worker; of pipeline, tensor and hybrid: activations of a micro-batch (64M; of a barrier 64)",
+	 AT(config.bytes), .most = TRAIN_BYTES_MAX},
+	{"segments", 0, OPTION_NUMBER, "N", "of ps, ps-nic: the server answers each part once it is summed up (1)",
+	 AT(segments), .least = 1, .most = TRAIN_OPS_MAX, .modes = PS},
+	{"micro-batches", 'm', OPTION_NUMBER, "N", "of a step (8)", AT(micro_batches), .least = 1,
+	 .most = TRAIN_OPS_MAX, .modes = LAYERS},
+	{"layers", 0, OPTION_NUMBER, "N", "of a tensor-parallel model (1)", AT(layers), .least = 1,
+	 .most = TRAIN_OPS_MAX, .modes = TENSOR},
+	{"compute", 0, OPTION_TIME, "T",
+	 "of a step; of pipeline, tensor and hybrid: of a micro-batch's forward pass through a stage or layer (0)",
+	 AT(compute), .most = DAY},
+	{"backward", 0, OPTION_TIME, "T", "of its backward pass (twice --compute)", AT(backward), .most = DAY,
+	 .modes = LAYERS},
+	{"add-rate", 0, OPTION_RATE, "R", "at which gradients are added, bit/s (adding takes no time)",
+	 AT(config.add_rate), .least = 1000, .most = 1000000000000000},
+	{"steps", 0, OPTION_NUMBER, "N", "each worker begins one when it has ended the one before (1)", AT(steps),
+	 .least = 1, .most = TRAIN_OPS_MAX},
+	{0},
+};
+
+static const struct option_row world_rows[] = {
+	{"link", 0, OPTION_RATE, "R",
+	 "of each worker, in each direction, bit/s; of a hybrid: of each server, shared by its workers (100G)",
+	 AT(link), .least = 1000000, .most = 100000000000000},
+	{"latency", 0, OPTION_TIME, "T", "from link to link (1us)", AT(latency), .most = DAY},
+	{"inside", 0, OPTION_RATE, "R", "of a hybrid: of each worker's link inside the server, bit/s (300G)",
+	 AT(inside), .least = 1000000, .most = 100000000000000, .modes = HYBRID},
+	{"inside-latency", 0, OPTION_TIME, "T", "of these (--latency)", AT(inside_latency), .most = DAY,
+	 .modes = HYBRID},
+	{"overhead", 0, OPTION_TIME, "T", "what a send or receive takes of the host's processor (0)", AT(overhead),
+	 .most = SP_SEC},
+	{"noise", 0, OPTION_CALL, "os:FILE", "detours of the hosts, as `spindle noise detour` or netgauge measure them",
+	 .take = take_noise, .wants = "os:FILE"},
+	{"coscheduled", 0, OPTION_FLAG, NULL, "the detours of all hosts come at the same time", AT(coscheduled)},
+	{"seed", 0, OPTION_NUMBER, "N", "of the place in FILE where each host begins (1)", AT(seed),
+	 .most = INT64_MAX /* JSON has no more */},
+	{0},
+};
+
+static const struct option_row show_rows[] = {
+	{"write", 'w', OPTION_STRING, "FILE",
+	 "write the schedule as GOAL, and do not simulate it; - is standard output", AT(write), .least = 1,
+	 .wants = "the name of a file"},
+	{"nodes", 0, OPTION_FLAG, NULL, "show each worker and server", AT(nodes)},
+	{"json", 0, OPTION_FLAG, NULL, "print JSON", AT(json)},
+	{0},
+};
+
+static int check(const struct sim_train *s, const struct options *o)
+{
+	const char *const scheme = sim_train_schemes[s->scheme];
+	const struct option_row *foreign = options_foreign(o, schemes[s->scheme].mode);
+
+	if (foreign)
+		return options_misuse(&usage, "%s has no %s", scheme, option_name(foreign));
+	if (s->workers < 2 && s->workers && s->scheme + 1u < sizeof(schemes) / sizeof(*schemes))
+		return options_misuse(&usage, "only a hybrid has one worker: %s wants two or more", scheme);
+	if (s->compute % SP_NS || s->backward % SP_NS)
+		return options_misuse(&usage, "--compute and --backward must be whole nanoseconds");
+	if (s->coscheduled && !s->os)
+		return options_misuse(&usage, "--coscheduled needs --noise");
+	if (s->link / (s->workers ? s->workers : 1) < 1000)
+		return options_misuse(&usage, "--link must leave each worker 1k (bit/s) or more");
+	return OPTIONS_GO_ON;
+}
+
+static uint32_t or (uint64_t given, uint32_t otherwise)
+{
+	return given ? (uint32_t)given : otherwise;
+}
+
+/* Sets what follows from other options. */
+static void conclude(struct sim_train *s, const struct options *o)
+{
+	const bool layers = schemes[s->scheme].mode & LAYERS, hybrid = schemes[s->scheme].mode & HYBRID;
+	struct train_config *c = &s->config;
+
+	c->scheme = schemes[s->scheme].scheme;
+	c->offload = schemes[s->scheme].offload;
+	c->workers = or (s->workers, 8);
+	c->servers = or (s->servers, 4);
+	c->steps = or (s->steps, 1);
+	c->segments = or (s->segments, 1);
+	c->micro_batches = or (s->micro_batches, 8);
+	c->layers = or (s->layers, 1);
+	if (!options_has(o, "bytes"))
+		c->bytes = c->scheme == TRAIN_BARRIER ? BARRIER : 64 << 20;
+	c->compute = s->compute / SP_NS;
+	c->backward = options_has(o, "backward") ? s->backward / SP_NS : layers ? 2 * c->compute : 0;
+	if (!options_has(o, "inside-latency"))
+		s->inside_latency = s->latency;
+	s->world.nic[TRAIN_NETWORK] = (struct links_nic){s->link / (hybrid ? c->workers : 1), s->latency};
+	s->world.nic[TRAIN_INSIDE] = (struct links_nic){s->inside, s->inside_latency};
+	s->world.overhead[TRAIN_HOST] = s->overhead;
+}
+
+int sim_train_arguments(struct sim_train *s, int argc, char **argv)
+{
+	struct options o = {&usage,
+			    {{NULL, work_rows, s, NULL},
+			     {"The world:", world_rows, s, NULL},
+			     {"What is shown:", show_rows, s, NULL}}};
+	int status;
+
+	*s = (struct sim_train){.link = 100000000000, .inside = 300000000000, .latency = SP_US, .seed = 1};
+	status = options_parse(&o, argc, argv);
+	if (status == OPTIONS_GO_ON)
+		status = check(s, &o);
+	if (status == OPTIONS_GO_ON)
+		conclude(s, &o);
+	return status;
+}
