@@ -124,7 +124,8 @@ def goal(run):
     with tempfile.TemporaryDirectory(prefix="spindle-train-") as folder:
         file = os.path.join(folder, "goal")
         for arguments, same in ((("--scheme", "barrier", "--workers", "13", "--bytes", "1", "--steps", "3", "--compute", "7us"), True),
-                                (("--scheme", "pipeline", "--workers", "5", "-m", "7", "--compute", "3us", "--bytes", "1"), True),
+                                (("--scheme", "pipeline", "--workers", "5", "-m", "1", "--compute", "3us", "--bytes", "1"), True),
+                                (("--scheme", "pipeline", "--workers", "5", "-m", "7", "--compute", "3us", "--bytes", "1"), False),
                                 (("--scheme", "ring", "--workers", "4", "--bytes", "4000", "--steps", "2"), False),
                                 (("--scheme", "hybrid", "--workers", "4", "--servers", "3"), False),
                                 (("--scheme", "ps-nic", "--workers", "4", "--segments", "3"), False)):
