@@ -24,6 +24,7 @@ import mailboxes  # noqa: E402
 import messages  # noqa: E402
 import plot  # noqa: E402
 import repair  # noqa: E402
+import training  # noqa: E402
 from replay import Skip, equal, main, rule  # noqa: E402
 
 RTT, LINE = 0.025, 400e9
@@ -70,7 +71,7 @@ def check_plots(folder, name):
             data = f.read()
         assert data.startswith(begin) and len(data) > 5000, "%s%s: %d bytes" % (name, form, len(data))
     measured = name == "fig16" or name.startswith("rvma")
-    for words in (b"seed", b"rounds") if measured else (b"seed", b"samples", b"P is a loss of"):
+    for words in (b"seed", b"no packets") if name == "train" else (b"seed", b"rounds") if measured else (b"seed", b"samples", b"P is a loss of"):
         assert words in data, "%s does not say %s" % (name, words)
 
 
