@@ -119,6 +119,11 @@ static const struct option_row show_rows[] = {
 	{0},
 };
 
+static uint32_t given_or(uint64_t given, uint32_t otherwise)
+{
+	return given ? (uint32_t)given : otherwise;
+}
+
 static int check(const struct sim_train *s, const struct options *o)
 {
 	const char *const scheme = sim_train_schemes[s->scheme];
@@ -132,14 +137,9 @@ static int check(const struct sim_train *s, const struct options *o)
 		return options_misuse(&usage, "--compute and --backward must be whole nanoseconds");
 	if (s->coscheduled && !s->os)
 		return options_misuse(&usage, "--coscheduled needs --noise");
-	if (s->link / (s->workers ? s->workers : 1) < 1000)
+	if ((schemes[s->scheme].mode & HYBRID) && s->link / given_or(s->workers, 8) < 1000)
 		return options_misuse(&usage, "--link must leave each worker 1k (bit/s) or more");
 	return OPTIONS_GO_ON;
-}
-
-static uint32_t or (uint64_t given, uint32_t otherwise)
-{
-	return given ? (uint32_t)given : otherwise;
 }
 
 /* Sets what follows from other options. */
@@ -150,12 +150,12 @@ static void conclude(struct sim_train *s, const struct options *o)
 
 	c->scheme = schemes[s->scheme].scheme;
 	c->offload = schemes[s->scheme].offload;
-	c->workers = or (s->workers, 8);
-	c->servers = or (s->servers, 4);
-	c->steps = or (s->steps, 1);
-	c->segments = or (s->segments, 1);
-	c->micro_batches = or (s->micro_batches, 8);
-	c->layers = or (s->layers, 1);
+	c->workers = given_or(s->workers, 8);
+	c->servers = given_or(s->servers, 4);
+	c->steps = given_or(s->steps, 1);
+	c->segments = given_or(s->segments, 1);
+	c->micro_batches = given_or(s->micro_batches, 8);
+	c->layers = given_or(s->layers, 1);
 	if (!options_has(o, "bytes"))
 		c->bytes = c->scheme == TRAIN_BARRIER ? BARRIER : 64 << 20;
 	c->compute = s->compute / SP_NS;

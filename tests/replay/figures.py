@@ -319,5 +319,22 @@ def wrong(run):
         assert value in process.stderr, process.stderr
 
 
+@rule("training: points are the closed forms, the links inside delay no more from the ring's factor on, and NICs' barriers have no noise")
+def trains(run):
+    training.BYTES, training.WORKERS, training.RATIOS, training.KNEES = (1 << 10, 1 << 20), (2, 16), (1.3, 1.4, 1.5, 1.6), {4: 1.5}
+    training.BARRIERS, training.BARRIER_WORKERS = 100, (2, 256)
+    figure = training.training(lab.Lab(run.spindle, 3))
+    rows = read(drawn_figure(run, figure), "train")
+    steps = [row for row in rows if row["closed_s"]]
+    equal(len(steps), 4 * 4)
+    for row in steps:
+        assert math.isclose(float(row["time_s"]), float(row["closed_s"]), rel_tol=1e-9), row
+    equal([training.knee(series) for series in figure.panels[2].series], [1.5])
+    hosts, nics = ([float(row["time_s"]) for row in rows if row["scheme"] == name] for name in ("barrier", "barrier-nic"))
+    for took, rounds in zip(nics, (1, 8)):
+        assert math.isclose(took, rounds * (1e-6 + 64 * 8e-11), rel_tol=1e-9), nics
+    assert hosts[1] > 1.05 * nics[1], (hosts, nics)
+
+
 if __name__ == "__main__":
     main()

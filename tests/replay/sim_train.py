@@ -21,7 +21,7 @@ MISUSE = [
     (("--workers", "1",), "only a hybrid has one worker: ring wants two or more"),
     (("--compute", "1ps"), "--compute and --backward must be whole nanoseconds"),
     (("--coscheduled",), "--coscheduled needs --noise"),
-    (("--link", "1M", "--workers", "2000"), "--link must leave each worker 1k (bit/s) or more"),
+    (("--scheme", "hybrid", "--link", "1M", "--workers", "2000"), "--link must leave each worker 1k (bit/s) or more"),
     (("--workers", "0"), "--workers must be 1 to 4096, not 0"),
     (("--steps", "0"), "--steps must be 1 to 8388608, not 0"),
     (("--noise", "FILE"), "--noise must be os:FILE, not FILE"),
