@@ -56,8 +56,9 @@ static int make_goal(const struct sim_goal *s, struct goal **g)
 		return 2;
 	}
 	if (err == -E2BIG)
-		return command_fail(NAME, "%s of %" PRIu32 " ranks has more than %u operations", p->name, p->ranks,
-				    GOAL_PATTERN_OPS_MAX);
+		return command_fail(
+			NAME, "%s of %" PRIu32 " ranks takes more than %" PRIu64 " MiB of memory; --memory allows more",
+			p->name, p->ranks, p->memory >> 20);
 	return err ? command_fail(NAME, "%s: %s", p->name, strerror(-err)) : 0;
 }
 
@@ -182,6 +183,9 @@ static int failed(const struct sim_goal *s, const struct goal *g, int err, const
 				    goal_op(g, o->rank, o->op)->type == GOAL_RECV ? "receive" : "send");
 	if (err == -EINVAL)
 		return command_fail(NAME, "%s: operation %u of rank %u is larger than 2^50", name, o->op + 1, o->rank);
+	if (err == -E2BIG)
+		return command_fail(NAME, "%s: with its numbers of processors and NICs it has too many of them in all",
+				    name);
 	if (err == -EOVERFLOW)
 		return command_fail(NAME, "%s takes more than 2^63 ps, 106 days", name);
 	return command_fail(NAME, "%s: %s", name, strerror(-err));

@@ -118,7 +118,7 @@ static const struct option_row schedule_rows[] = {
 	{"write", 'w', OPTION_STRING, "FILE",
 	 "write the schedule as GOAL, and do not simulate it; - is standard output", AT(write), .least = 1,
 	 .wants = "the name of a file"},
-	{"memory", 0, OPTION_SIZE, "N", "what FILE may take of memory (4G)", AT(memory), .least = 1 << 20,
+	{"memory", 0, OPTION_SIZE, "N", "what the schedule may take of memory (4G)", AT(memory), .least = 1 << 20,
 	 .most = 1ull << 50},
 	{0},
 };
@@ -211,5 +211,6 @@ int sim_goal_arguments(struct sim_goal *s, int argc, char **argv)
 	s->pattern.root = (uint32_t)s->root;
 	s->pattern.ways = (uint32_t)s->ways;
 	s->pattern.seed = s->seed;
+	s->pattern.memory = s->memory;
 	return status;
 }

@@ -13,11 +13,12 @@
 #include "heap.h"
 #include "match.h"
 
-#define TIME_MOST (1ull << 63)
-#define LONGEST	  (1ull << 60) /* of what is added to a time */
-#define NS	  1000u	       /* ps */
-#define DONE	  UINT32_MAX   /* of engine.waits */
-#define NOTHING	  UINT32_MAX   /* no operation */
+#define TIME_MOST  (1ull << 63)
+#define LANES_MOST (1u << 25)	/* with several processors or NICs; 40 bytes each */
+#define LONGEST	   (1ull << 60) /* of what is added to a time */
+#define NS	   1000u	/* ps */
+#define DONE	   UINT32_MAX	/* of engine.waits */
+#define NOTHING	   UINT32_MAX	/* no operation */
 
 const struct goal_loggops goal_loggops_default = {
 	.hop = {{.L = 2500000, .g = 1000000, .G = 6000}, {.L = 2500000, .g = 1000000, .G = 6000}},
@@ -438,8 +439,8 @@ static int allocate(struct engine *e)
 	const size_t ops = goal_ops_all(e->g) + 1, cpus = (size_t)e->ranks * e->cpus, nics = (size_t)e->ranks * e->nics;
 	const bool late = e->cpus > 1 || e->p->full_duplex;
 
-	if ((uint64_t)e->ranks * e->lanes > UINT32_MAX)
-		return -ENOMEM;
+	if (e->lanes > 3 && (uint64_t)e->ranks * e->lanes > LANES_MOST)
+		return -E2BIG;
 	e->next_o = calloc(cpus, sizeof(*e->next_o));
 	e->next_send = calloc(nics, sizeof(*e->next_send));
 	e->next_recv = calloc(nics, sizeof(*e->next_recv));

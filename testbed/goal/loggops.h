@@ -62,11 +62,10 @@ struct goal_outcome {
 extern const struct goal_loggops goal_loggops_default;
 
 /* Runs the finished schedule. ends: NULL, or room for a time per rank, when its processors have become free and its
- * messages have come. Takes
- * about 8 bytes of memory an operation, which it frees. 0; -EDEADLK: not all has been done, see above; -EINVAL: an
- * operation above GOAL_SIZE_MAX, o->rank and o->op name it; -ERANGE: L, g or o of 2^60 ps or more; -EOVERFLOW: times
- * beyond 2^63 ps; -ENOMEM. Any number may run at once, of
- * one schedule or many. */
+ * messages have come. Takes about 8 bytes of memory an operation and 200 a rank, which it frees. 0; -EDEADLK: not all
+ * has been done, see above; -EINVAL: an operation above GOAL_SIZE_MAX, o->rank and o->op name it; -E2BIG: processors or
+ * NICs of so high numbers for so many ranks; -ERANGE: L, g or o of 2^60 ps or more; -EOVERFLOW: times beyond 2^63 ps;
+ * -ENOMEM. Any number may run at once, of one schedule or many. */
 int goal_loggops_run(const struct goal *g, const struct goal_loggops *p, sp_time *ends, struct goal_outcome *o);
 
 #endif

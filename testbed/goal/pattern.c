@@ -8,14 +8,16 @@
 
 #include "../random.h"
 
-#define NOTHING UINT32_MAX /* no operation */
+#define NOTHING	   UINT32_MAX /* no operation */
+#define OP_BYTES   60u /* about: an operation with its dependencies, and what arrays that grow hold beyond them */
+#define RANK_BYTES 64u
 
 struct maker {
 	const struct goal_pattern *p;
 	struct goal *g;
 	uint32_t rank, n; /* n: ranks */
 	uint32_t *pairs;  /* of random_bisect: 2n numbers */
-	uint64_t ops;
+	uint64_t ops, most;
 	int err;
 };
 
@@ -26,7 +28,7 @@ static uint32_t add(struct maker *m, enum goal_type type, uint64_t size, uint64_
 
 	if (m->err)
 		return 0;
-	if (m->ops++ >= GOAL_PATTERN_OPS_MAX)
+	if (m->ops++ >= m->most)
 		m->err = -E2BIG;
 	else
 		m->err = goal_add(m->g, m->rank, &op, &i);
@@ -343,6 +345,14 @@ int goal_pattern_create(const struct goal_pattern *p, struct goal **g)
 	if (!make || !p->size || p->root >= p->ranks || p->ways > 1024 ||
 	    (make == allreduce_recdoub && (p->ranks & (p->ranks - 1))))
 		return -EINVAL;
+	m.most = GOAL_PATTERN_OPS_MAX;
+	if (p->memory) {
+		const uint64_t ranks = (uint64_t)p->ranks * RANK_BYTES, ops = (p->memory - ranks) / OP_BYTES;
+
+		if (p->memory < ranks)
+			return -E2BIG;
+		m.most = ops < m.most ? ops : m.most;
+	}
 	m.err = goal_create(p->ranks, &m.g);
 	if (m.err)
 		return m.err;

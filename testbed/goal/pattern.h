@@ -13,7 +13,7 @@
 
 #include "schedule.h"
 
-#define GOAL_PATTERN_OPS_MAX (1u << 27)
+#define GOAL_PATTERN_OPS_MAX (1u << 30)
 
 struct goal_pattern {
 	const char *name; /* of goal_pattern_names */
@@ -21,15 +21,16 @@ struct goal_pattern {
 	uint64_t size;	  /* bytes: of a message; of the rings and allreduces, of the buffer */
 	uint64_t segment; /* pipelined...: bytes of a message; 0: size / ranks */
 	uint32_t root;
-	uint32_t ways; /* of nwaydissemination; 0: 1 */
-	bool no_calc;  /* calcs (nwaydissemination: a ns a byte) take no time */
-	uint64_t seed; /* of random_bisect */
+	uint32_t ways;	 /* of nwaydissemination; 0: 1 */
+	bool no_calc;	 /* calcs (nwaydissemination: a ns a byte) take no time */
+	uint64_t seed;	 /* of random_bisect */
+	uint64_t memory; /* bytes that the schedule may take, about; 0: no bound */
 };
 
 extern const char *const goal_pattern_names[]; /* up to a NULL */
 
 /* A finished schedule, *g, which the caller destroys. -EINVAL: there is no such pattern, or not of this many ranks or
- * ways, root is no rank, or size is 0; -E2BIG: more than GOAL_PATTERN_OPS_MAX operations; -ENOMEM. */
+ * ways, root is no rank, or size is 0; -E2BIG: more than memory, or than GOAL_PATTERN_OPS_MAX operations; -ENOMEM. */
 int goal_pattern_create(const struct goal_pattern *p, struct goal **g);
 
 #endif

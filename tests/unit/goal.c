@@ -375,6 +375,24 @@ TEST(numbers_beyond_all_times_are_refused)
 	}
 }
 
+TEST(a_schedule_cannot_ask_for_more_memory_than_its_size)
+{
+	struct goal *g = good("num_ranks 10000\nrank 0 {\ncalc 1 cpu 255 nic 255\n}\n"), *small;
+	struct goal_outcome o;
+
+	CU_ASSERT_EQUAL(goal_loggops_run(g, &goal_loggops_default, NULL, &o), -E2BIG);
+	goal_destroy(g);
+	CU_ASSERT_EQUAL(
+		goal_pattern_create(
+			&(struct goal_pattern){.name = "linear_alltoall", .ranks = 4096, .size = 1, .memory = 10 << 20},
+			&small),
+		-E2BIG);
+	CU_ASSERT_EQUAL(
+		goal_pattern_create(&(struct goal_pattern){.name = "gather", .ranks = 1000, .size = 1, .memory = 1000},
+				    &small),
+		-E2BIG);
+}
+
 /* ---- patterns ---- */
 TEST(every_pattern_ends_with_any_number_of_ranks_and_any_root)
 {
