@@ -14,7 +14,7 @@
 #include "match.h"
 
 #define TIME_MOST  (1ull << 63)
-#define LANES_MOST (1u << 25)	/* with several processors or NICs; 40 bytes each */
+#define LANES_MOST (1u << 25)	/* with several processors or NICs; 64 bytes each */
 #define LONGEST	   (1ull << 60) /* of what is added to a time */
 #define NS	   1000u	/* ps */
 #define DONE	   UINT32_MAX	/* of engine.waits */
@@ -142,10 +142,10 @@ static void arm(struct engine *e, uint32_t lane, sp_time t)
 {
 	struct lane *l = &e->lane[lane];
 
-	if (!l->items.n || (l->key_time == t && l->key_age == l->items.item[0].age))
+	if (goal_heap_empty(&l->items) || (l->key_time == t && l->key_age == goal_heap_first(&l->items)->age))
 		return;
 	l->key_time = t;
-	l->key_age = l->items.item[0].age;
+	l->key_age = goal_heap_first(&l->items)->age;
 	push(e, &e->queue, &(struct goal_item){.time = t, .age = l->key_age, .rank = lane, .kind = LANE});
 }
 
@@ -378,7 +378,7 @@ static void lane_turn(struct engine *e, const struct goal_item *event)
 	if (l->key_time != event->time || l->key_age != event->age)
 		return; /* another has become the oldest, or its time has changed */
 	l->key_time = SP_NEVER;
-	x = l->items.item[0];
+	x = *goal_heap_first(&l->items);
 	at = free_at(e, owner(e, &x), goal_op(e->g, x.rank, x.op), x.kind == ARRIVAL);
 	if (at > event->time) {
 		arm(e, event->rank, at);
@@ -386,9 +386,9 @@ static void lane_turn(struct engine *e, const struct goal_item *event)
 	}
 	goal_heap_pop(&l->items, &x);
 	execute(e, &x, event->time);
-	if (!l->items.n)
+	if (goal_heap_empty(&l->items))
 		return;
-	x = l->items.item[0];
+	x = *goal_heap_first(&l->items);
 	at = free_at(e, owner(e, &x), goal_op(e->g, x.rank, x.op), x.kind == ARRIVAL);
 	arm(e, event->rank, larger(at, event->time));
 }

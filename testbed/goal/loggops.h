@@ -62,7 +62,7 @@ struct goal_outcome {
 extern const struct goal_loggops goal_loggops_default;
 
 /* Runs the finished schedule. ends: NULL, or room for a time per rank, when its processors have become free and its
- * messages have come. Takes about 8 bytes of memory an operation and 200 a rank, which it frees. 0; -EDEADLK: not all
+ * messages have come. Takes about 8 bytes of memory an operation and 300 a rank, which it frees. 0; -EDEADLK: not all
  * has been done, see above; -EINVAL: an operation above GOAL_SIZE_MAX, o->rank and o->op name it; -E2BIG: processors or
  * NICs of so high numbers for so many ranks; -ERANGE: L, g or o of 2^60 ps or more; -EOVERFLOW: times beyond 2^63 ps;
  * -ENOMEM. Any number may run at once, of one schedule or many. */
