@@ -20,7 +20,7 @@
  * recently is next.
  *
  * Threads: one thread owns a network. The same seed and calls give the same events. No memory is allocated per packet
- * once as many packets as now were in flight before.
+ * once as many packets as now were in flight before. At most 2^26 are.
  */
 #ifndef TESTBED_NET_NET_H
 #define TESTBED_NET_NET_H

@@ -29,6 +29,8 @@ static struct net_topology *topology;
 static struct net_nics *nics;
 static struct sp_world *world;
 static struct member member[NICS];
+static uint64_t memory; /* of the next network */
+static uint64_t held;	/* in the last one */
 
 static void network(const char *text, struct net_config net)
 {
@@ -37,7 +39,8 @@ static void network(const char *text, struct net_config net)
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, NULL), 0);
 	CU_ASSERT_EQUAL_FATAL(net_topology_parse(text, &topology, why, sizeof(why)), 0);
 	net.topology = topology;
-	CU_ASSERT_EQUAL_FATAL(net_nics_create(&(struct net_nics_config){.net = net}, &nics, why, sizeof(why)), 0);
+	CU_ASSERT_EQUAL_FATAL(
+		net_nics_create(&(struct net_nics_config){.net = net, .memory = memory}, &nics, why, sizeof(why)), 0);
 	for (uint32_t h = 0; h < NICS; h++)
 		CU_ASSERT_EQUAL_FATAL(net_nics_mac(nics, h, (uint8_t[]){2, 0, 0, 0, 0, (uint8_t)(1 + h)}), 0);
 }
@@ -52,6 +55,10 @@ static struct net_config plain(void)
 
 static void network_end(void)
 {
+	struct net_nics_counters c;
+
+	net_nics_count(nics, &c);
+	held = c.held;
 	net_nics_destroy(nics);
 	net_topology_destroy(topology);
 }
@@ -338,4 +345,19 @@ TEST(sdr_repairs_what_full_switches_drop)
 	CU_ASSERT(c.dropped[NET_DROP_OUTPUT_FULL] > 0);
 	CU_ASSERT_EQUAL(c.sent,
 			c.delivered + c.dropped[NET_DROP_OUTPUT_FULL] + c.dropped[NET_DROP_INPUT_FULL] + c.in_flight);
+}
+
+/* A long way, and memory for far less than it holds: senders wait, and go on. */
+TEST(senders_wait_for_memory_of_frames)
+{
+	struct net_config net = plain();
+	struct net_counters c;
+
+	net.link_delay = 20 * SP_US;
+	net.input_buffer = net.output_buffer = 1 << 24;
+	memory = 1;
+	c = round_of_messages("star:4", net, 1);
+	memory = 0;
+	CU_ASSERT_EQUAL(c.delivered + c.in_flight, c.sent);
+	CU_ASSERT(held > 0);
 }

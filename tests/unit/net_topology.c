@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "../../testbed/net/graph.h"
+#include "../../testbed/random.h"
 #include "../lib/suite.h"
 
 static struct net_topology *parse(const char *text)
@@ -217,6 +218,34 @@ TEST(a_graph_knows_whether_its_shortest_ways_make_a_cycle)
 			sprintf(text + strlen(text), "link s%u s%u\n", i, (i + 1) % known[k].ring);
 		CU_ASSERT_EQUAL_FATAL(read_text(text, &t, why), 0);
 		CU_ASSERT_EQUAL(t->cyclic, known[k].cyclic);
+		net_topology_destroy(t);
+	}
+}
+
+/* Texts and files with a few bytes changed: they are taken, or refused in words. */
+TEST(damaged_texts_and_files_are_taken_or_refused_in_words)
+{
+	static const char *const text[] = {
+		"torus:4x3x2:2",     "fattree:4,2:3,5:2",
+		"dragonfly:2:4:3:5", "hyperx:4x3:3:2",
+		"star:12",	     "switch a b c # x\nhost h a\nhost i b\nlink a b 2\nlink b c\nlink a c\n"};
+	static const char bytes[] = "0123456789:,x# \nabchostlinkswitch-\t\"/";
+	const unsigned times = suite_times(4000);
+	struct sp_random r;
+
+	sp_random_seed(&r, 3, 0);
+	for (unsigned k = 0; k < times; k++) {
+		const bool file = k % 6 == 5;
+		struct net_topology *t = NULL;
+		char damaged[128], why[256] = "";
+		int err;
+
+		strcpy(damaged, text[k % 6]);
+		for (unsigned n = 1 + (unsigned)(sp_random_next(&r) % 3); n; n--)
+			damaged[sp_random_next(&r) % strlen(text[k % 6])] =
+				bytes[sp_random_next(&r) % (sizeof(bytes) - 1)];
+		err = file ? read_text(damaged, &t, why) : net_topology_parse(damaged, &t, why, sizeof(why));
+		CU_ASSERT(err ? err < 0 && *why && !t : !*why && t);
 		net_topology_destroy(t);
 	}
 }
