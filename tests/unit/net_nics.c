@@ -361,3 +361,33 @@ TEST(senders_wait_for_memory_of_frames)
 	CU_ASSERT_EQUAL(c.delivered + c.in_flight, c.sent);
 	CU_ASSERT(held > 0);
 }
+
+/* What is refused for want of memory is tried again once a frame has been taken, and not before. */
+TEST(a_port_says_when_there_is_memory_again)
+{
+	struct net_config net = plain();
+	struct net_nics_counters c = {0};
+	sp_time now = 0;
+	uint32_t sent = 0, received = 0;
+
+	net.link_delay = SP_MS;
+	net.input_buffer = net.output_buffer = 1 << 24;
+	memory = 1;
+	network("star:4", net);
+	memory = 0;
+	net_nics_port(nics, 0); /* the port that moves the network on */
+	for (; !c.held && sent < 10000; now += 50 * SP_NS) {
+		sent += give(1, 1, 1000, sent, now);
+		net_nics_count(nics, &c);
+	}
+	CU_ASSERT(c.held == 1 && sent > 100);
+	CU_ASSERT_EQUAL(net_nics_ops.next(net_nics_port(nics, 1), 0, true), SP_NEVER);
+	now += 3 * SP_MS;
+	CU_ASSERT_EQUAL(got(0, now), 0);
+	CU_ASSERT_EQUAL(net_nics_ops.next(net_nics_port(nics, 1), 0, true), 0);
+	for (received = 1; got(0, now) == (int)received; received++)
+		;
+	CU_ASSERT_EQUAL(received, sent);
+	CU_ASSERT_EQUAL(give(1, 1, 1000, 0, now), 1);
+	network_end();
+}
