@@ -68,7 +68,7 @@ static void wake_output(struct net *n, uint32_t port)
 
 	if (!p->out_event) {
 		p->out_event = true;
-		net_events_put(&n->events, p->out_free, NET_OUT_FREE, port);
+		net_events_put(&n->events, p->out_free > n->now ? p->out_free : n->now, NET_OUT_FREE, port);
 	}
 }
 
@@ -200,6 +200,11 @@ static void head_new(struct net *n, uint32_t q)
 			continue;
 		p = &n->port[n->queue[q].want];
 		if (can_move(n, q)) {
+			/* Others that come now have the same chance: it is decided after all of them. */
+			if (net_events_next(&n->events) <= n->now) {
+				wake_output(n, n->queue[q].want);
+				return;
+			}
 			head_move(n, q);
 			continue; /* the next one, which finds the input taken */
 		}

@@ -50,8 +50,14 @@ TEST(a_hyperx_ends_when_merlin_s_does)
 	expect("HyperX", end_of("hyperx:4x2:8:1", 64, 1.5), 5392, 0.01);
 }
 
-/* torus_64: a crossbar no faster than a link, where the order among those that come at the same time shows. */
+/* torus_64 and fattree_128: a crossbar no faster than a link, so that queues grow at the inputs, and it shows who goes
+ * first of those that come at the same time. */
 TEST(a_torus_ends_when_merlin_s_does)
 {
-	expect("torus", end_of("torus:4x4x4", 64, 1), 1936, 0.06);
+	expect("torus", end_of("torus:4x4x4", 64, 1), 1936, 0.01);
+}
+
+TEST(a_fat_tree_ends_when_merlin_s_does)
+{
+	expect("fat tree", end_of("fattree:4,4:4,4:8", 128, 1), 3668, 0.01);
 }
