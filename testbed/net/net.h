@@ -17,7 +17,7 @@
  * begins to leave, as in merlin. Lossless: an output sends a packet only if the next input queue has room for all of
  * it; news of room takes link_delay. Not lossless: who finds a queue full is dropped. Hosts take whatever arrives. The
  * head of each input queue is routed when it becomes the head. Among waiting heads, the one that was served least
- * recently is next.
+ * recently is next, chosen after all that comes at the same time is there.
  *
  * Threads: one thread owns a network. The same seed and calls give the same events. No memory is allocated per packet
  * once as many packets as now were in flight before. At most 2^26 are.

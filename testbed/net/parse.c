@@ -204,9 +204,12 @@ int net_topology_parse(const char *text, struct net_topology **topology, char *w
 		return net_topology_read(text, topology, why, whylen);
 	for (unsigned k = 0; k < sizeof(kind) / sizeof(kind[0]); k++)
 		if (strlen(kind[k].name) == word && !strncmp(kind[k].name, text, word)) {
-			const int err = numbers(&t, text[word] ? text + word + 1 : text + word, kind[k].separator);
+			int err = numbers(&t, text[word] ? text + word + 1 : text + word, kind[k].separator);
 
-			return err ? err : kind[k].make(&t, topology);
+			err = err ? err : kind[k].make(&t, topology);
+			if (err == -ENOMEM)
+				snprintf(why, whylen, "topology '%.80s': out of memory", text);
+			return err;
 		}
 	return REFUSE(&t, "topology '%.80s': expected star, torus, fattree, dragonfly, hyperx or file, then ':'", text);
 }
