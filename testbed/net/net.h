@@ -58,8 +58,8 @@ enum net_drop {
 	NET_DROP_INPUT_FULL,  /* not lossless: the input queue of a switch had no room */
 	NET_DROP_OUTPUT_FULL, /* not lossless: the output queue of a switch had no room */
 	NET_DROP_OVERSIZED,   /* the packet is larger than a queue, or NET_MAX_BYTES, or has no bytes */
-	NET_DROP_NO_HOST,     /* its destination is not in the network, or a group of another source */
-	NET_DROP_MEMORY, /* there is no memory for more packets in flight: the results are not exact from then on */
+	NET_DROP_NO_HOST, /* it comes from or goes to none of the network's hosts, or to a group of another source */
+	NET_DROP_MEMORY,  /* there is no memory for more packets in flight: the results are not exact from then on */
 	NET_DROPS
 };
 

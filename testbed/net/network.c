@@ -211,6 +211,10 @@ bool net_send(struct net *n, uint32_t h, const struct net_packet *packet, sp_tim
 	struct net_slot *s;
 
 	n->now = now > n->now ? now : n->now;
+	if (h >= n->topology->hosts) {
+		refuse(n, packet, h, NET_DROP_NO_HOST);
+		return true;
+	}
 	if (!is_known(n, h, packet->dst, &group) || size > c->input_buffer || size > c->output_buffer) {
 		refuse(n, packet, h, is_known(n, h, packet->dst, &group) ? NET_DROP_OVERSIZED : NET_DROP_NO_HOST);
 		return true;

@@ -138,8 +138,9 @@ TEST(what_cannot_be_sent_is_dropped_by_name)
 	traffic_add(&t, 0, 1, UINT32_MAX, 0, 0);
 	traffic_add(&t, 0, 1, 32768, 0, 0);
 	CU_ASSERT(traffic_run(&t));
+	CU_ASSERT(net_send(t.net, 2, &(struct net_packet){.dst = 1, .bytes = 100}, t.end));
 	net_count(t.net, &n);
-	CU_ASSERT_EQUAL(n.dropped[NET_DROP_NO_HOST], 2);
+	CU_ASSERT_EQUAL(n.dropped[NET_DROP_NO_HOST], 3);
 	CU_ASSERT_EQUAL(n.dropped[NET_DROP_OVERSIZED], 3);
 	CU_ASSERT_EQUAL(n.delivered, 1);
 	traffic_close(&t);
