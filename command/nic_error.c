@@ -8,6 +8,7 @@
 
 #include "../host-api/spindle.h"
 #include "output.h"
+#include "running.h"
 
 const struct option_row nic_rows[] = {
 	{"nic", 'n', OPTION_STRING, "NAME", "the NIC, or the path of its socket (default: $SPINDLE_NIC, or spindle0)",
@@ -26,15 +27,18 @@ void command_nic_error(const char *nic, int status, char *text, size_t room)
 {
 	const char *name = command_nic_name(nic);
 	const char *socket = name;
-	char path[128];
+	char path[128], list[RUNNING_TEXT];
+	struct running running;
 
 	if (!strchr(name, '/') && !sp_socket_path(name, false, path, sizeof(path)))
 		socket = path;
 	switch (status) {
 	case -ENOENT:
 	case -ECONNREFUSED:
-		snprintf(text, room, "NIC %s is not running (%s: %s); 'spindle run' starts one", name, socket,
-			 strerror(-status));
+		running_look(&running);
+		running_list(&running, list, sizeof(list));
+		snprintf(text, room, "NIC %s is not running (%s: %s); %s%s", name, socket, strerror(-status),
+			 *list ? "these run: " : "'spindle run' starts one", list);
 		break;
 	case -EACCES:
 		snprintf(text, room, "NIC %s is not for this user (%s: %s); see socket-mode in spindle-nic.ini(5)",
@@ -63,7 +67,7 @@ void command_nic_error(const char *nic, int status, char *text, size_t room)
 
 int command_nic_fail(const char *command, const char *nic, int status)
 {
-	char text[400];
+	char text[400 + RUNNING_TEXT];
 
 	command_nic_error(nic, status, text, sizeof(text));
 	return command_fail(command, "%s", text);

@@ -9,7 +9,8 @@
 extern const struct option_row nic_rows[];
 /* The NIC that the option names, or the default. */
 const char *command_nic_name(const char *nic);
-/* Why sp_attach() or sp_attach_connect() to this NIC (NULL: the default) failed; status: -errno. */
+/* Why sp_attach() or sp_attach_connect() to this NIC (NULL: the default) failed; status: -errno. If it does not run:
+ * which ones do. */
 void command_nic_error(const char *nic, int status, char *text, size_t room);
 /* The same as a message. Returns 1. */
 int command_nic_fail(const char *command, const char *nic, int status);

@@ -201,7 +201,8 @@ static int answer(int argc, char **argv, bool json)
 	if (!strcmp(argv[0], "list"))
 		return argc > 1 ? options_misuse(&usage, "extra argument %s", argv[1]) : list(json);
 	if (strcmp(argv[0], "show"))
-		return options_misuse(&usage, "neither list nor show: %s", argv[0]);
+		return options_misuse(&usage, "list, show, new, load, unload, reload, attach, detach or status, not %s",
+				      argv[0]);
 	if (argc < 2)
 		return options_misuse(&usage, "a handler's name is missing after show");
 	const struct sp_handler *h = sp_handler_find(argv[1]);

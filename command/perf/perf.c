@@ -102,8 +102,10 @@ static int arguments(struct asked *a, int argc, char **argv)
 
 	if (status != OPTIONS_GO_ON)
 		return status;
-	if (!o.arguments || (strcmp(o.argument[0], "server") && strcmp(o.argument[0], "client")))
+	if (!o.arguments)
 		return options_misuse(&usage, "server or client?");
+	if (strcmp(o.argument[0], "server") && strcmp(o.argument[0], "client"))
+		return options_misuse(&usage, "server or client, not %s", o.argument[0]);
 	a->server = !strcmp(o.argument[0], "server");
 	foreign = options_foreign(&o, a->server ? 1 : 2);
 	if (foreign)

@@ -316,10 +316,15 @@ def a_nic_that_does_not_run_is_an_error():
     with House() as h:
         lines, err = stat(h, status=1)
         assert lines == [] and "spindle0 is not running" in err and h.path("sockets") in err, err
+        assert "'spindle run' starts one" in err, err
         lines, err = stat(h, "other", "--json", status=1)
         assert lines == [] and "other is not running" in err, err
         _, err = stat(h, "no/such/path", status=1)
         assert "not running" in err, err
+        h.nic(NULL, "--name", "left")
+        h.nic(NULL, "--name", "right")
+        _, err = stat(h, status=1)  # it says how the others are called
+        assert re.search("spindle0 is not running.*; these run: (left, right|right, left)$", err.strip()), err
         _, err = stat(h, "a b", status=1)
         assert "no name" in err, err
         path = h.path("stale")
