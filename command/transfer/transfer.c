@@ -158,9 +158,11 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 	rc = sdr_mr_alloc(t->context, t->window * t->stride, &t->mr);
 	if (rc) {
 		t->mr = NULL;
-		return rc == -EDQUOT || rc == -ENOMEM ? transfer_fail(t, "the NIC refuses %llu bytes of memory",
-								      (unsigned long long)(t->window * t->stride))
-						      : transfer_nic_fail(t, "memory", rc);
+		if (rc != -EDQUOT && rc != -ENOMEM)
+			return transfer_nic_fail(t, "memory", rc);
+		return transfer_fail(t, "the NIC refuses %llu bytes of memory (%s)",
+				     (unsigned long long)(t->window * t->stride),
+				     rc == -EDQUOT ? "memory in [limits]" : "memory-limit in [nic]");
 	}
 	return 0;
 }

@@ -40,13 +40,14 @@ int sp_reply_explain_memory(struct sp_server *server, const struct sp_session *s
 		sp_freeing_bytes(server->nic, a, &held);
 	if (err == -EDQUOT && held)
 		sp_error_set(&error, EDQUOT, "memory",
-			     "%" PRIu64 " bytes more: the application has %" PRIu64 " of %" PRIu64 " bytes, %" PRIu64
+			     "%" PRIu64 " bytes more: the application has %" PRIu64 " of %" PRIu64
+			     " bytes (memory in [limits]), %" PRIu64
 			     " of them given back but still mapped or open in some process",
 			     bytes, (uint64_t)a->memory, a->limit.memory, held);
 	else if (err == -EDQUOT && a)
 		sp_error_set(&error, EDQUOT, "memory",
 			     "%" PRIu64 " bytes more: the application has %" PRIu64 " of %" PRIu64
-			     " bytes and %u of %d regions%s",
+			     " bytes (memory in [limits]) and %u of %d regions%s",
 			     bytes, (uint64_t)a->memory, a->limit.memory, a->regions, SP_REGIONS,
 			     others ? "; the NIC keeps the rest for others" : "");
 	else if (err == -EMFILE)

@@ -50,6 +50,7 @@ TEST(memory_given_back_is_charged_until_nobody_has_it)
 	struct sp_attach_exchange more = {.op = SP_ATTACH_MR_ALLOC, .arg = {3 << 20}, .error = &error};
 	CU_ASSERT_EQUAL(srv_ask(srv_link, &more), -EDQUOT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "given back but still mapped"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "(memory in [limits])"));
 	CU_ASSERT_EQUAL(srv_nic->memory_used, used + (3 << 20));
 	CU_ASSERT_EQUAL(kept[4096], 'x');
 	/* Once it lets go, the next one fits at once: the NIC waits for the reaper, not the application. */
