@@ -93,6 +93,20 @@ int replay_device_watch(struct replay *r)
 	return err;
 }
 
+bool replay_device_holds(const struct replay *r)
+{
+	for (unsigned i = 0; r->stand_in && i < r->ports; i++)
+		if (r->stand_in->port[i].helds)
+			return true;
+	return false;
+}
+
+void replay_device_flush(struct replay *r)
+{
+	for (unsigned i = 0; r->stand_in && i < r->ports; i++)
+		sp_device_port_flush(&r->stand_in->port[i]);
+}
+
 void replay_device_report(struct replay *r)
 {
 	json_t *tree, *device;
@@ -123,6 +137,7 @@ void replay_device_close(struct replay *r)
 
 	if (!d)
 		return;
+	replay_device_flush(r);
 	sp_device_watch_destroy(d->watch);
 	sp_device_run_destroy(d->run);
 	free(d);

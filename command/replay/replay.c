@@ -19,6 +19,7 @@
 #include "show.h"
 
 #define AFTERMATH SP_SEC /* time after the last packet for deferred work */
+#define HELD	  3600	 /* times that long, for frames that a device holds */
 #define DIFFERS	  3	 /* exit status: not as expected */
 
 /* ---- the configuration ---- */
@@ -224,8 +225,9 @@ static int play(void *arg)
 		if (replay_buffer_open(r, &r->buffer[i]))
 			return -EIO;
 	err = sp_world_run(r->world, SP_NEVER, capture_over, r);
-	if (err >= 0)
+	for (unsigned i = 0; err >= 0 && i < (replay_device_holds(r) ? HELD : 1); i++)
 		err = sp_world_run(r->world, sp_world_now(r->world) + AFTERMATH, NULL, NULL);
+	replay_device_flush(r);
 	if (err < 0)
 		replay_complain(
 			r, "virtual time stands still at %.9f s: a timer that is always due, or no packet buffers left",

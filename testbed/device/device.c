@@ -16,6 +16,7 @@
 
 #define CLOCK_MOST 1e12
 #define BYTES_MOST 65536
+#define CALL_MOST  1000.0 /* s */
 
 struct target {
 	struct sp_device *device;
@@ -471,5 +472,5 @@ sp_time sp_device_time(const struct sp_device *d, double cycles)
 {
 	const double hz = d->clock > 0 ? d->clock : (double)rte_get_tsc_hz();
 
-	return (sp_time)llround(cycles * (double)SP_SEC / hz);
+	return (sp_time)llround(fmin(cycles / hz, CALL_MOST) * (double)SP_SEC);
 }

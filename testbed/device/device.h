@@ -66,7 +66,7 @@ int sp_device_each(int (*fn)(void *arg, const char *path), void *arg);
 
 /* How long a frame of so many bytes takes on the device's line; 0: the device has no line rate. */
 sp_time sp_device_wire_time(const struct sp_device *device, uint64_t bytes);
-/* Of so many cycles on a core. */
+/* Of so many cycles on a core; 1000 s at most. */
 sp_time sp_device_time(const struct sp_device *device, double cycles);
 
 #endif

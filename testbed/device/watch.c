@@ -13,7 +13,7 @@
 #define LEVELS 16   /* calls within calls that are told apart */
 #define AFTER  64   /* calls that wait for the outer one's end */
 #define KNOWN  16   /* handlers whose flags are known; a power of 2 */
-#define FRAMES 4096 /* sent and not yet at the port; a power of 2 */
+#define FRAMES 8192 /* sent and not yet at the port; a power of 2 */
 
 struct call {
 	struct sp_device_job job;

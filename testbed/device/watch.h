@@ -11,7 +11,8 @@
 #include "../../pipeline/observe/trace.h"
 #include "run.h"
 
-#define SP_DEVICE_FRAMES 1024 /* that a port holds; then it takes no more, and the NIC's queue fills */
+#define SP_DEVICE_FRAMES 4096 /* that a port holds: half of the packet pool. Then the NIC's queue fills, and it drops  \
+			       */
 
 struct sp_device_watch;
 

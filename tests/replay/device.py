@@ -201,6 +201,8 @@ def full(runner):
     d = report["device"]
     equal((len(sent), d["limit"], d["held_packets_most"]), (200, "cores", 199))
     assert d["overflows"] > 150, d["overflows"]
+    _, sent = run(runner, packets[:9], DEVICE % 1, "--cost", "reflect=1000000000")  # 1 s each
+    equal([at for at, _ in sent], [155 + i * 1000000000 + 149 for i in range(1, 10)])
 
 
 @rule("the text names the device, the limit and each handler's share")
