@@ -11,8 +11,8 @@
 #include "../../pipeline/observe/trace.h"
 #include "run.h"
 
-#define SP_DEVICE_FRAMES 4096 /* that a port holds: half of the packet pool. Then the NIC's queue fills, and it drops  \
-			       */
+/* That a port holds: half of the packet pool. Then the NIC drops, as at a full port. */
+#define SP_DEVICE_FRAMES 4096
 
 struct sp_device_watch;
 
