@@ -75,6 +75,8 @@ static const struct option_row work_rows[] = {
 	 AT(config.bytes), .most = TRAIN_BYTES_MAX},
 	{"segments", 0, OPTION_NUMBER, "N", "of ps, ps-nic: the server answers each part once it is summed up (1)",
 	 AT(segments), .least = 1, .most = TRAIN_OPS_MAX, .modes = PS},
+	{"multicast", 0, OPTION_FLAG, NULL, "of ps, ps-nic: the server sends the sum once, and the switch copies it",
+	 AT(config.multicast), .modes = PS},
 	{"micro-batches", 'm', OPTION_NUMBER, "N", "of a step (8)", AT(micro_batches), .least = 1,
 	 .most = TRAIN_OPS_MAX, .modes = LAYERS},
 	{"layers", 0, OPTION_NUMBER, "N", "of a tensor-parallel model (1)", AT(layers), .least = 1,

@@ -94,7 +94,8 @@ static void config_json(json_t *all, const struct sim_train *s)
 					 integer(c->steps), "link_bps", integer(s->link), "latency_s",
 					 seconds(s->latency), "compute_s", seconds(c->compute * SP_NS)));
 	if (c->scheme == TRAIN_PS)
-		json_object_set_new(all, "segments", integer(c->segments));
+		json_object_update_new(
+			all, json_pack("{s:o, s:b}", "segments", integer(c->segments), "multicast", c->multicast));
 	if (c->scheme == TRAIN_PIPELINE || c->scheme == TRAIN_TENSOR || c->scheme == TRAIN_HYBRID)
 		json_object_update_new(all, json_pack("{s:o, s:f}", "micro_batches", integer(c->micro_batches),
 						      "backward_s", seconds(c->backward * SP_NS)));

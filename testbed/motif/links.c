@@ -29,6 +29,7 @@ struct list {
 
 struct side {
 	sp_time out, in; /* when the link is free again */
+	sp_time begun;	 /* when the last message began to leave */
 	uint32_t coming;
 };
 
@@ -284,12 +285,17 @@ static void posted(struct links *l, uint32_t rank, uint32_t op)
 	const struct goal_op *o = goal_op(l->goal, rank, op);
 	const struct links_nic *nic = &l->config->nic[o->nic];
 	struct side *side = &l->host[rank].side[o->nic];
-	const sp_time begin = side->out > l->now ? side->out : l->now;
+	const bool copy = l->config->copy && l->config->copy(l->config->arg, rank, op);
+	const sp_time free = copy ? side->begun : side->out, begin = free > l->now ? free : l->now;
+	const sp_time end = begin + links_wire(o->size, nic->rate);
 
-	side->out = begin + links_wire(o->size, nic->rate);
-	l->node[rank].sent[o->nic] += o->size;
-	l->node[rank].messages_sent++;
-	event_add(l, side->out, DONE, rank, op);
+	if (!copy) {
+		side->begun = begin;
+		side->out = end;
+		l->node[rank].sent[o->nic] += o->size;
+		l->node[rank].messages_sent++;
+	}
+	event_add(l, end, DONE, rank, op);
 	event_add(l, nic->latency < LINKS_TIME_MAX ? begin + nic->latency : LINKS_TIME_MAX, HEAD, rank, op);
 }
 

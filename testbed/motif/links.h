@@ -20,6 +20,8 @@
 #ifndef TESTBED_MOTIF_LINKS_H
 #define TESTBED_MOTIF_LINKS_H
 
+#include <stdbool.h>
+
 #include "../../pipeline/nic.h"
 #include "../goal/schedule.h"
 
@@ -41,6 +43,9 @@ struct links_config {
 	 * after. Not before from + work. For each processor it is asked in the order of `from`, as long as overheads
 	 * are 0 or work is not; but it should not depend on that. */
 	sp_time (*stretch)(void *arg, uint32_t rank, uint8_t cpu, sp_time from, sp_time work);
+	/* Whether a send is a copy of what its rank sent last on that link, which the switch makes: it leaves as that
+	 * did, and takes none of the link. NULL: none is. */
+	bool (*copy)(void *arg, uint32_t rank, uint32_t op);
 	/* A receive has its message, which send_op of `sender` sent; the receive is not done yet. NULL: nobody asks. */
 	void (*moved)(void *arg, uint32_t sender, uint32_t send_op, uint32_t receiver, uint32_t receive_op);
 	/* An operation is done. chain: how many messages have followed on each other until then. NULL: nobody asks. */
@@ -51,7 +56,7 @@ struct links_config {
 struct links_node {					 /* of a rank */
 	sp_time end;					 /* its last operation is done */
 	sp_time work[LINKS_CPUS];			 /* calcs and overheads, without what they were stretched by */
-	uint64_t sent[LINKS_NICS], received[LINKS_NICS]; /* bytes */
+	uint64_t sent[LINKS_NICS], received[LINKS_NICS]; /* bytes; of those sent, no copies */
 	uint64_t messages_sent, messages_received;
 	uint32_t fan_in; /* messages that came in at once on one link, at most */
 };

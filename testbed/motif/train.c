@@ -291,6 +291,8 @@ static bool within_bounds(const struct train_config *c)
 		return false;
 	if ((c->scheme == TRAIN_PS || c->scheme == TRAIN_PS_ASYNC) && (!c->segments || c->segments > TRAIN_OPS_MAX))
 		return false;
+	if (c->multicast && c->scheme != TRAIN_PS)
+		return false;
 	if (c->scheme == TRAIN_PS_ASYNC && c->segments != 1)
 		return false;
 	if (in_layers(c) &&

@@ -40,6 +40,7 @@ enum train_scheme {
 struct train_config {
 	enum train_scheme scheme;
 	bool offload;		/* handlers on NICs add, forward and answer: the server's; if there is none, all */
+	bool multicast;		/* of PS: the server sends the sum once, and the switch copies it to all workers */
 	uint32_t workers;	/* P, 2 to TRAIN_WORKERS_MAX; of a hybrid: of each server, from 1 */
 	uint32_t servers;	/* of a hybrid, 1 to TRAIN_WORKERS_MAX; else not looked at */
 	uint32_t steps;		/* from 1 */

@@ -24,6 +24,14 @@ static sp_time stretch(void *arg, uint32_t rank, uint8_t cpu, sp_time from, sp_t
 	return cpu == TRAIN_HOST ? r->world->stretch(r->world->arg, rank, cpu, from, work) : from + work;
 }
 
+/* The server answers worker 0, and all others with copies. */
+static bool copy(void *arg, uint32_t rank, uint32_t op)
+{
+	const struct run *r = arg;
+
+	return rank == r->train->config.workers && goal_op(r->train->goal, rank, op)->peer;
+}
+
 /* An update of a worker is there. It gets the parameters that contain it. */
 static void update(struct run *r, uint32_t worker)
 {
@@ -63,6 +71,7 @@ int train_run(const struct train *t, const struct train_world *world, struct tra
 	memcpy(c.nic, world->nic, sizeof(c.nic));
 	memcpy(c.overhead, world->overhead, sizeof(c.overhead));
 	c.stretch = world->stretch ? stretch : NULL;
+	c.copy = t->config.multicast ? copy : NULL;
 	*outcome = (struct train_outcome){.node = calloc(t->ranks, sizeof(*outcome->node)),
 					  .step = calloc(t->config.steps, sizeof(*outcome->step))};
 	run.joined = calloc(t->ranks, sizeof(*run.joined));

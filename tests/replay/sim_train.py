@@ -14,6 +14,7 @@ LATENCY, BYTE, NS = 1e-6, 8 / 100e9, 1e-9
 MISUSE = [
     (("--scheme", "ps", "--servers", "2"), "ps has no --servers"),
     (("--scheme", "ring", "--segments", "2"), "ring has no --segments"),
+    (("--multicast",), "ring has no --multicast"),
     (("--scheme", "pipeline", "--layers", "2"), "pipeline has no --layers"),
     (("--scheme", "pipeline", "--inside", "1T"), "pipeline has no --inside"),
     (("--scheme", "ps-async", "--segments", "2"), "ps-async has no --segments"),
@@ -67,6 +68,13 @@ def closed_forms(run):
                   server and (server, server, p), (scheme, p))
             equal("sums_compared" in got, scheme != "all-gather")
             near(got["time_s"], time)
+
+
+@rule("an answer that the switch copies takes the server's link once")
+def multicast(run):
+    got = train(run, "--scheme", "ps-nic", "--workers", "8", "--bytes", "1M", "--multicast")
+    equal((got["server"]["sent"], got["server"]["received"], got["worker"]["received"], got["multicast"]), (1 << 20, 8 << 20, 1 << 20, True))
+    near(got["time_s"], 2 * LATENCY + 9 * (1 << 20) * BYTE)
 
 
 @rule("the bubble of a pipeline is (p - 1) / m where transfers take no time; a hybrid's links inside need 2 (P - 1) / P of the network's rate")

@@ -200,6 +200,25 @@ TEST(a_server_that_answers_in_parts_sends_while_it_receives)
 	}
 }
 
+TEST(an_answer_that_the_switch_copies_takes_the_servers_link_once)
+{
+	/* 2 L + (P + 1) N / B; in S parts, each of which is answered at once, 2 L + P N / B + N / (S B). */
+	for (uint32_t p = 2; p <= MOST; p++)
+		for (uint32_t segments = 1; segments <= 4; segments *= 2) {
+			run((struct train_config){.scheme = TRAIN_PS,
+						  .workers = p,
+						  .bytes = MIB,
+						  .segments = segments,
+						  .multicast = true,
+						  .offload = true});
+			check(2, 2 * p * segments, 2 * p * MIB);
+			check_node(p, MIB, p * MIB);
+			check_node(0, MIB, MIB);
+			CU_ASSERT(within_ns(outcome.all.end, 2 * LATENCY + p * MIB * BYTE + MIB / segments * BYTE));
+			end();
+		}
+}
+
 TEST(handlers_leave_the_servers_processor_alone)
 {
 	const struct train_world world = {.nic = {{RATE, LATENCY}}, .overhead = {100 * SP_NS}};
