@@ -149,6 +149,21 @@ def goal(run):
                 assert 0 <= got["time_ps"] - other["time_ps"] <= 1000, (got["time_ps"], other["time_ps"])
 
 
+@rule("with full-duplex hosts LogGOPS agrees to the ps, but for the first byte of each message, which takes no time there")
+def full_duplex(run):
+    with tempfile.TemporaryDirectory(prefix="spindle-train-") as folder:
+        file = os.path.join(folder, "goal")
+        for arguments, messages in ((("ring", "-n", "8", "--steps", "3", "--compute", "11us"), 3 * 14), (("ps", "-n", "8"), 16),
+                                    (("ps-sharded", "-n", "8"), 14), (("decentralised", "-n", "6"), 5), (("ring-nic", "-n", "7"), 12),
+                                    (("tensor", "-n", "4", "--layers", "2", "-m", "3"), 2 * 3 * 9)):
+            arguments = ("--scheme", *arguments, "--bytes", "1000000")
+            got = train(run, *arguments)
+            equal(run.command("sim", "train", *arguments, "--write", file).returncode, 0)
+            process = run.command("sim", "goal", file, "--json", "--full-duplex", "--loggops", "1000,0,0,0.08,0,1000000000000")
+            equal((process.returncode, process.stderr), (0, ""))
+            equal(got["time_ps"] - json.loads(process.stdout)["time_ps"], messages * 80, arguments)
+
+
 @rule("nodes are shown one by one if they are asked for, in text too")
 def nodes(run):
     got = train(run, "--scheme", "ps", "--workers", "3", "--bytes", "1000", "--nodes", "--overhead", "1us", "--steps", "2")
