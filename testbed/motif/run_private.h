@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parts of a run: operations (run.c), messages between NICs (transfer.c), and who receives them (match.c). */
+#ifndef TESTBED_MOTIF_RUN_PRIVATE_H
+#define TESTBED_MOTIF_RUN_PRIVATE_H
+
+#include "events.h"
+#include "run.h"
+
+#define NONE UINT32_MAX /* no transfer, receive or operation; no rank */
+
+/* Kinds of events. what: a transfer; of EVENT_OP_DONE rank << 32 | operation. */
+enum {
+	EVENT_OP_DONE,
+	EVENT_POSTED,	   /* the NIC that sends this phase has it in its queue */
+	EVENT_ASKED,	   /* the receiver's host has a request */
+	EVENT_ANSWERED,	   /* the sender's host has the answer */
+	EVENT_RECEIVED,	   /* the receiver's host knows that the message is there */
+	EVENT_ACKNOWLEDGE, /* the receiving NIC, which has all packets of a write, sends an acknowledgement */
+	EVENT_ACKED,	   /* the sender's host knows of it */
+	EVENT_COMPLETED,   /* the receiver's host has a completion */
+};
+
+/* A message from one rank to another, through all its phases. A completion is one of its own, with a parent. */
+struct transfer {
+	uint64_t bytes;		/* of the message */
+	uint64_t sent, arrived; /* packets of this phase */
+	uint64_t order;		/* among the messages of this pair of ranks */
+	uint32_t src, dst;	/* ranks, of the message */
+	uint32_t send, recv;	/* operations; recv NONE: not matched yet */
+	uint32_t tag, parent;
+	uint32_t next;	      /* in the queue of a NIC, or of free ones */
+	uint32_t behind;      /* in a queue of its receiver, also while its acknowledgement is in a NIC's */
+	uint8_t phase, users; /* users: what still needs it: packets to come, a receive, a completion */
+	bool asked;	      /* matched by a request, not by the message */
+	bool told;	      /* the receiver has gone on, or will when its notice has come */
+};
+
+struct posted { /* a receive that waits for its message */
+	uint32_t op, next;
+};
+
+struct pair { /* ranks that talk; key 0: free */
+	uint64_t key, sent, taken;
+	bool ready; /* the sender knows a buffer, with setup_once */
+};
+
+struct queue {
+	uint32_t first, last;
+};
+
+struct rank {
+	sp_time busy;	       /* of its host, until then (mpi) */
+	struct queue nic;      /* transfers that the NIC of its host sends */
+	struct queue receives; /* struct posted */
+	struct queue waiting;  /* transfers that wait for a receive, in the order of their arrival */
+	struct queue held;     /* transfers that have overtaken */
+};
+
+struct run {
+	const struct goal *g;
+	struct motif_nic nic;
+	struct net *net;
+	struct motif_events events;
+	sp_time now;
+	int err;
+	uint32_t ranks, cpus;
+	uint32_t *host_of, *rank_of; /* rank_of: NONE: no rank is on that host */
+	struct rank *rank;
+	sp_time *cpu;	  /* [rank * cpus + cpu]: busy until then */
+	uint32_t **waits; /* per rank: of each operation, for how many it waits */
+	uint64_t open;	  /* operations that are not done */
+	struct transfer *transfer;
+	uint32_t transfers, transfer_room, transfer_free;
+	struct posted *posted;
+	uint32_t posteds, posted_room, posted_free;
+	struct pair *pair;
+	uint32_t pairs, pair_room; /* a power of 2 */
+	uint64_t *ready;	   /* operations that can start, rank << 32 | operation; a stack */
+	size_t readies, ready_room;
+	struct motif_outcome *o;
+};
+
+/* ---- run.c ---- */
+void run_event(struct run *r, sp_time at, uint8_t kind, uint64_t what);
+void run_done(struct run *r, uint32_t rank, uint32_t op, sp_time at); /* the operation will be done at that time */
+sp_time run_host(struct run *r, uint32_t rank, sp_time cost); /* the host works so long, from now on: the end of it */
+
+/* ---- transfer.c ---- */
+void transfer_send(struct run *r, uint32_t rank, uint32_t op); /* a send starts */
+void transfer_matched(struct run *r, uint32_t t);	       /* transfer and receive have found each other */
+void transfer_event(struct run *r, const struct motif_event *e);
+void transfer_deliver(void *arg, const struct net_packet *p, sp_time now); /* callbacks of the network */
+void transfer_room(void *arg, uint32_t host, sp_time now);
+
+/* ---- match.c ---- */
+void match_post(struct run *r, uint32_t rank, uint32_t op); /* a receive starts */
+/* A message, or the request for one, has come to its receiver's host: in its turn it is matched. */
+void match_arrived(struct run *r, uint32_t t);
+struct pair *match_pair(struct run *r, uint32_t src, uint32_t dst); /* NULL: no memory, and r->err is set */
+
+#endif
