@@ -31,6 +31,7 @@ static const struct usage usage = {
 	.command = "sim",
 	.forms = "spindle sim sdr|allreduce [OPTIONS]\n"
 		 "spindle sim goal FILE|--pattern NAME [OPTIONS]\n"
+		 "spindle sim motif NAME [OPTIONS]\n"
 		 "spindle sim train [OPTIONS]",
 	.about = "Simulates how long SDR messages take over a long link that loses packets: packet by packet, with "
 		 "NICs and "
@@ -38,6 +39,7 @@ static const struct usage usage = {
 		 "sdr: single messages. allreduce: a ring of nodes adds up a buffer, with such a link between "
 		 "neighbours.\n"
 		 "goal: schedules of many ranks, by LogGOPS: see 'spindle sim goal --help'.\n"
+		 "motif: Sweep3D, Halo3D and others over a network of switches: see 'spindle sim motif --help'.\n"
 		 "train: the messages of distributed training: see 'spindle sim train --help'.",
 	.arguments = 1,
 };
@@ -236,10 +238,10 @@ int sim_arguments(struct sim *s, int argc, char **argv)
 	if (status != OPTIONS_GO_ON)
 		return status;
 	if (!o.arguments)
-		return options_misuse(&usage, "what to simulate is missing: sdr, allreduce, goal or train");
+		return options_misuse(&usage, "what to simulate is missing: sdr, allreduce, goal, motif or train");
 	allreduce = !strcmp(o.argument[0], "allreduce");
 	if (!allreduce && strcmp(o.argument[0], "sdr"))
-		return options_misuse(&usage, "can simulate sdr, allreduce, goal and train, not %s", o.argument[0]);
+		return options_misuse(&usage, "can simulate sdr, allreduce, goal, motif and train, not %s", o.argument[0]);
 	if (s->nodes && !allreduce)
 		return options_misuse(&usage, "only allreduce has --nodes");
 	if (s->is_model && allreduce)

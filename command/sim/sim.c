@@ -21,6 +21,7 @@ static const struct word {
 	int (*run)(int argc, char **argv);
 } words[] = {
 	{"goal", sim_goal},
+	{"motif", sim_motif},
 	{"train", sim_train},
 };
 

@@ -5,6 +5,7 @@
 
 /* argv[0] is the word. Each parses its own options, and returns the exit status. */
 int sim_goal(int argc, char **argv);
+int sim_motif(int argc, char **argv);
 int sim_train(int argc, char **argv);
 
 #endif

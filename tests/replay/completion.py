@@ -17,7 +17,7 @@ from replay import Skip, equal, main, rule  # noqa: E402
 
 ZSH = os.path.join(HERE, "..", "..", "command", "completion", "_spindle")
 SCRIPT = os.path.join(HERE, "..", "..", "command", "completion", "spindle.bash")
-VERBS = {"rvma": ["listen", "put", "get"], "rdma": ["bw", "lat", "ping"], "perf": ["server", "client"], "sim": ["sdr", "allreduce", "goal", "train"], "noise": ["detour", "serve", "latency", "bandwidth", "loggp"],
+VERBS = {"rvma": ["listen", "put", "get"], "rdma": ["bw", "lat", "ping"], "perf": ["server", "client"], "sim": ["sdr", "allreduce", "goal", "motif", "train"], "noise": ["detour", "serve", "latency", "bandwidth", "loggp"],
          "handler": ["list", "show", "new", "load", "unload", "reload", "attach", "detach", "status"]}
 
 

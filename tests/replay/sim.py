@@ -121,8 +121,8 @@ def table(run):
 
 @rule("what cannot be given, or not together, is named before the usage, exit status 2")
 def misuse(run):
-    for arguments, words in [(("sdr",) + a, w) for a, w in MISUSE] + [((), "what to simulate is missing: sdr, allreduce, goal or train"),
-                                                                     (("rvma", "--model"), "can simulate sdr, allreduce, goal and train, not rvma")]:
+    for arguments, words in [(("sdr",) + a, w) for a, w in MISUSE] + [((), "what to simulate is missing: sdr, allreduce, goal, motif or train"),
+                                                                     (("rvma", "--model"), "can simulate sdr, allreduce, goal, motif and train, not rvma")]:
         process = run.command("sim", *arguments)
         lines = process.stderr.splitlines()
         equal((process.returncode, lines[0], process.stdout), (2, "spindle sim: " + words, ""), arguments)

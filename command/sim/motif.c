@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* spindle sim motif: runs what parallel programs exchange over a network with modelled NICs. */
+#include "motif.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../testbed/goal/text.h"
+#include "../options.h"
+#include "../output.h"
+#include "asked.h"
+#include "words.h"
+
+/* --write: the schedule as text. */
+static int write_schedule(const struct sim_motif *s, const struct goal *g)
+{
+	FILE *f = fopen(s->write, "w");
+	int err = f ? goal_write(g, f) : -errno;
+
+	if (f && fclose(f) && !err)
+		err = -errno;
+	return err ? command_fail("sim", "--write %s: %s", s->write, strerror(-err)) : 0;
+}
+
+static void show(const struct sim_motif *s, const struct motif_outcome *o, const char *topology, double wall)
+{
+	const struct motif *m = &s->motif;
+
+	printf("%s, %u x %u x %u ranks on %s, %s routing, %.6g Gbit/s\n", motif_names[m->kind], m->pe[0], m->pe[1],
+	       m->pe[2], topology, net_routing_names[s->routing], (double)s->run.net.rate / 1e9);
+	printf("modelled NICs, %s, packets of %u bytes, seed %" PRIu64 "\n\n", motif_transport_names[s->transport],
+	       s->run.nic.packet, s->run.net.seed);
+	printf("%-14s %20.9f us\n", "time", (double)o->time / 1e6);
+	printf("%-14s %20" PRIu64 "\n", "messages", o->messages);
+	printf("%-14s %20" PRIu64 "\n", "bytes", o->bytes);
+	printf("%-14s %20" PRIu64 "\n", "packets", o->packets);
+	printf("%-14s %20" PRIu64 " packets that came after a later one\n", "reordered", o->net.reordered);
+	printf("%-14s %20" PRIu64 " messages read before all of them was there\n", "early reads", o->early_reads);
+	printf("%-14s %20.3f s, %" PRIu64 " events\n", "computed in", wall, o->events + o->net.events);
+}
+
+static int show_json(const struct sim_motif *s, const struct motif_outcome *o, const char *topology, double wall)
+{
+	const struct motif *m = &s->motif;
+	const struct motif_nic *n = &s->run.nic;
+	const bool rdma = n->transport == MOTIF_RDMA || n->transport == MOTIF_RDMA_POLLED;
+	json_t *all = json_pack("{s:s, s:[iii], s:s, s:s, s:I, s:s, s:I}", "motif", motif_names[m->kind], "ranks",
+				(int)m->pe[0], (int)m->pe[1], (int)m->pe[2], "topology", topology, "routing",
+				net_routing_names[s->routing], "link_bps", (json_int_t)s->run.net.rate, "transport",
+				motif_transport_names[n->transport], "packet", (json_int_t)n->packet);
+
+	if (all && rdma)
+		json_object_set_new(all, "setup", json_string(n->setup_once ? "once" : "message"));
+	if (all && n->transport == MOTIF_RDMA)
+		json_object_set_new(all, "completion", json_string(n->completion == MOTIF_BEHIND ? "behind" : "ack"));
+	json_object_update_new(
+		all, json_pack("{s:b, s:I, s:f, s:I, s:I, s:I, s:I, s:I}", "scatter", s->run.scatter, "seed",
+			       (json_int_t)s->run.net.seed, "time_s", (double)o->time / (double)SP_SEC, "time_ps",
+			       (json_int_t)o->time, "messages", (json_int_t)o->messages, "bytes", (json_int_t)o->bytes,
+			       "packets", (json_int_t)o->packets, "wire_bytes", (json_int_t)o->wire_bytes));
+	json_object_update_new(all,
+			       json_pack("{s:I, s:I, s:I, s:I, s:I, s:f}", "reordered", (json_int_t)o->net.reordered,
+					 "early_reads", (json_int_t)o->early_reads, "overtaking",
+					 (json_int_t)o->overtaking, "unexpected", (json_int_t)o->unexpected, "events",
+					 (json_int_t)(o->events + o->net.events), "wall_s", wall));
+	return output_json(all, JSON_INDENT(2)) ? command_fail("sim", "%s", strerror(ENOMEM)) : 0;
+}
+
+static int run(struct sim_motif *s, const struct goal *g, const char *text)
+{
+	const double began = sim_seconds();
+	struct net_topology *topology;
+	struct motif_outcome o;
+	char why[512] = "";
+	int err = net_topology_parse(text, &topology, why, sizeof(why));
+
+	if (err)
+		return command_fail("sim", "--topology %s: %s", text, *why ? why : strerror(-err));
+	s->run.schedule = g;
+	s->run.net.topology = topology;
+	err = motif_run(&s->run, &o, why, sizeof(why));
+	if (err)
+		command_fail("sim", "%s", *why ? why : strerror(-err));
+	else if (s->json)
+		err = show_json(s, &o, text, sim_seconds() - began);
+	else
+		show(s, &o, text, sim_seconds() - began);
+	net_topology_destroy(topology);
+	return err != 0;
+}
+
+int sim_motif(int argc, char **argv)
+{
+	struct sim_motif s;
+	struct goal *g;
+	char star[32];
+	int status = sim_motif_arguments(&s, argc, argv);
+
+	if (status != OPTIONS_GO_ON)
+		return status;
+	status = motif_schedule(&s.motif, &g);
+	if (status == -E2BIG)
+		return command_fail("sim", "that is more than %llu operations", MOTIF_OPS_MAX);
+	if (status)
+		return command_fail("sim", "the schedule: %s", strerror(-status));
+	snprintf(star, sizeof(star), "star:%u", motif_ranks(&s.motif));
+	status = s.write ? write_schedule(&s, g) : run(&s, g, s.topology ? s.topology : star);
+	goal_destroy(g);
+	return status;
+}

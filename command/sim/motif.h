@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* spindle sim motif: what is asked of it. */
+#ifndef COMMAND_SIM_MOTIF_H
+#define COMMAND_SIM_MOTIF_H
+
+#include "../../testbed/motif/motif.h"
+#include "../../testbed/motif/run.h"
+
+struct sim_motif {
+	struct motif motif;
+	struct motif_run_config run; /* without schedule and topology */
+	char ranks[64];		     /* as in 64x128; "": 64 */
+	const char *topology;	     /* text; NULL: one switch */
+	const char *write;	     /* a file for the schedule; NULL: it is run */
+	uint64_t compute, copy;	     /* ps; compute MOTIF_DEFAULT: not given */
+	unsigned transport, setup, completion, sends, routing;
+	uint64_t header;
+	bool no_reduce, reduce, json;
+};
+
+/* argv[0] is the word motif. OPTIONS_GO_ON, or the exit status. */
+int sim_motif_arguments(struct sim_motif *s, int argc, char **argv);
+
+#endif
