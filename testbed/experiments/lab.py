@@ -78,9 +78,11 @@ def processors():
 
 
 class Lab:
-    def __init__(self, spindle, seed=1, packets=0, draws=10000, bench=(), progress=None):
-        """packets: budget of simulated packets per value, 0: none. draws: samples of the model. bench: options of spindle bench."""
+    def __init__(self, spindle, seed=1, packets=0, draws=10000, bench=(), progress=None, nodes=64):
+        """packets: budget of simulated packets per value, 0: none. draws: samples of the model. bench: options of spindle bench. nodes:
+        of simulated networks."""
         self.spindle, self.seed, self.budget, self.draws, self.bench_options = spindle, seed, packets, draws, bench
+        self.nodes = nodes
         self.progress = progress or (lambda words: None)
         self.known, self.missing = {}, {}
 

@@ -19,7 +19,9 @@ chunks of 64 KiB that are lost whole with probability P, and for chunks of one p
 the axes and words of the paper's figure 3 fit the latter.
 
 Figures rvma4 to rvma6 are figures 4 to 6 of *RVMA: Remote Virtual Memory Access* (Grant, Levenhagen, Dosanjh, Widener), whose
-curves were measured on Omni-Path and ConnectX-5 NICs with RVMA's part computed from parts of RDMA's; here both run.
+curves were measured on Omni-Path and ConnectX-5 NICs with RVMA's part computed from parts of RDMA's; here both run. Figures
+rvma7 and rvma8 are its figures 7 and 8, simulations with SST: here `spindle sim motif` simulates the network packet by packet, and
+models the NICs.
 """
 
 
@@ -34,7 +36,7 @@ def section(figure):
     if figure.panels:
         parts.append("![%s](%s.png)" % (figure.title, figure.name))
     if figure.claims:
-        measured = figure.name in ("fig14", "fig15", "fig16", "rvma4", "rvma5", "rvma6")
+        measured = figure.name in ("fig14", "fig15", "fig16", "rvma4", "rvma5", "rvma6", "rvma7", "rvma8")
         heading = ("", "paper", "here") if measured else ("", "paper", "model", "packets")
         parts.append(table([heading, *(["-" if cell is None else cell for cell in claim] for claim in figure.claims)]))
     if figure.table:
