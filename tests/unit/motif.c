@@ -228,6 +228,41 @@ TEST(halo3d_has_the_faces_and_the_tree_of_the_closed_form)
 	}
 }
 
+TEST(a_rank_of_halo3d_goes_on_when_both_receives_and_both_sends_of_a_dimension_are_done)
+{
+	/* Rank 13, in the middle of 3 x 3 x 3: the lower and the upper neighbour in x, y and z. */
+	static const uint32_t peers[3][2] = {{12, 14}, {10, 16}, {4, 22}};
+	struct motif m = motif_defaults(MOTIF_HALO3D);
+	struct goal *g;
+	uint32_t *waits, n;
+
+	m.pe[0] = m.pe[1] = m.pe[2] = 3;
+	g = schedule_of(&m);
+	waits = calloc(goal_ops(g, 13), sizeof(*waits));
+	goal_waits(g, 13, waits);
+	CU_ASSERT_EQUAL(goal_op(g, 13, 0)->type, GOAL_CALC);
+	for (unsigned d = 0; d < 3; d++)
+		for (unsigned call = 0; call < 4; call++) {
+			const uint32_t i = 1 + 4 * d + call;
+			const struct goal_op *o = goal_op(g, 13, i);
+
+			CU_ASSERT_EQUAL(o->type, call < 2 ? GOAL_RECV : GOAL_SEND);
+			CU_ASSERT_EQUAL(o->peer, peers[d][call % 2]);
+			/* The second send waits for the first; the others for the computation, or what the dimension
+			 * before has ended with: both receives and the second send. */
+			CU_ASSERT_EQUAL(waits[i], call == 3 || !d ? 1 : 3);
+			if (d == 2)
+				continue;
+			const uint32_t *next = goal_successors(g, 13, i, &n);
+
+			CU_ASSERT_EQUAL_FATAL(n, call == 2 ? 1 : 3);
+			for (uint32_t k = 0; k < n; k++)
+				CU_ASSERT_EQUAL(next[k], call == 2 ? i + 1 : 5 + 4 * d + k);
+		}
+	free(waits);
+	goal_destroy(g);
+}
+
 TEST(halo3d26_has_faces_edges_and_corners)
 {
 	static const uint32_t grids[][3] = {{1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {5, 4, 2}};
