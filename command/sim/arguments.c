@@ -241,7 +241,8 @@ int sim_arguments(struct sim *s, int argc, char **argv)
 		return options_misuse(&usage, "what to simulate is missing: sdr, allreduce, goal, motif or train");
 	allreduce = !strcmp(o.argument[0], "allreduce");
 	if (!allreduce && strcmp(o.argument[0], "sdr"))
-		return options_misuse(&usage, "can simulate sdr, allreduce, goal, motif and train, not %s", o.argument[0]);
+		return options_misuse(&usage, "can simulate sdr, allreduce, goal, motif and train, not %s",
+				      o.argument[0]);
 	if (s->nodes && !allreduce)
 		return options_misuse(&usage, "only allreduce has --nodes");
 	if (s->is_model && allreduce)
