@@ -90,7 +90,7 @@ class Run:
             for network, (_, routings) in NETWORKS[self.nodes].items()
             for routing in routings
         ]
-        return Panel(title, "link, Gbit/s", "time with RDMA over time with RVMA", lines, names=NAMES, least=0)
+        return Panel(title, "link, Gbit/s", "RDMA's time over RVMA's", lines, names=NAMES, least=0)
 
 
 def simulate(lab, *arguments):
