@@ -10,7 +10,6 @@
 
 #include "../../testbed/goal/runs.h"
 #include "../../testbed/goal/text.h"
-#include "../options.h"
 #include "../output.h"
 #include "asked.h"
 #include "words.h"
@@ -62,7 +61,12 @@ static int make_goal(const struct sim_goal *s, struct goal **g)
 	return err ? command_fail(NAME, "%s: %s", p->name, strerror(-err)) : 0;
 }
 
-static int write_goal(const struct sim_goal *s, const struct goal *g)
+int sim_goal_schedule(const struct sim_goal *s, struct goal **g)
+{
+	return s->file ? read_goal(s, g) : make_goal(s, g);
+}
+
+int sim_goal_write(const struct sim_goal *s, const struct goal *g)
 {
 	const bool is_file = strcmp(s->write, "-");
 	FILE *f;
@@ -108,17 +112,17 @@ static int read_draws(const struct sim_goal *s, const char *file, enum goal_colu
 	return err ? command_fail(NAME, "%s: %s", file, strerror(-err)) : 0;
 }
 
-static int read_detours(const struct sim_goal *s, struct goal_detours *d)
+int sim_detours_read(const char *command, const char *file, struct goal_detours *d)
 {
-	FILE *f = open_input(s->os);
+	FILE *f = strcmp(file, "-") ? fopen(file, "r") : stdin;
 	char why[512];
 	int err;
 
 	if (!f)
-		return 1;
-	err = goal_detours_read(d, f, s->os, why, sizeof(why));
+		return command_fail(command, "%s: %s", file, strerror(errno));
+	err = goal_detours_read(d, f, file, why, sizeof(why));
 	close_input(f);
-	return err ? command_fail(NAME, "%s", why) : 0;
+	return err ? command_fail(command, "%s", why) : 0;
 }
 
 static int add_noise(const struct sim_goal *s, struct goal_loggops *p, struct noises *n)
@@ -132,7 +136,7 @@ static int add_noise(const struct sim_goal *s, struct goal_loggops *p, struct no
 	if (!status && s->bandwidth)
 		status = read_draws(s, s->bandwidth, GOAL_A_BYTE, G, n->bandwidth);
 	if (!status && s->os)
-		status = read_detours(s, &n->os);
+		status = sim_detours_read(NAME, s->os, &n->os);
 	for (unsigned i = 0; i < 2; i++) {
 		p->hop[i].latency = s->latency ? &n->latency[i] : NULL;
 		p->hop[i].byte = s->bandwidth ? &n->bandwidth[i] : NULL;
@@ -205,7 +209,6 @@ static int write_times(const struct sim_goal *s, const sp_time *end)
 	return bad ? command_fail(NAME, "--times %s: cannot be written", s->times) : 0;
 }
 
-/* Who else can execute a schedule, over a network of packets, has his place here. */
 static int execute(const struct sim_goal *s, const struct goal *g)
 {
 	struct goal_loggops p = parameters(s);
@@ -236,13 +239,17 @@ int sim_goal(int argc, char **argv)
 {
 	struct goal *g = NULL;
 	struct sim_goal s;
-	int status = sim_goal_arguments(&s, argc, argv);
+	int status;
 
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--topology") || !strncmp(argv[i], "--topology=", 11))
+			return sim_goal_network(argc, argv);
+	status = sim_goal_arguments(&s, argc, argv);
 	if (status != OPTIONS_GO_ON)
 		return status;
-	status = s.file ? read_goal(&s, &g) : make_goal(&s, &g);
+	status = sim_goal_schedule(&s, &g);
 	if (!status)
-		status = s.write ? write_goal(&s, g) : execute(&s, g);
+		status = s.write ? sim_goal_write(&s, g) : execute(&s, g);
 	goal_destroy(g);
 	return status;
 }

@@ -8,6 +8,7 @@
 #include "../../testbed/goal/loggops.h"
 #include "../../testbed/goal/pattern.h"
 #include "../../testbed/goal/system.h"
+#include "../options.h"
 
 struct sim_goal {
 	const char *file;	/* of GOAL; NULL: a pattern */
@@ -23,6 +24,7 @@ struct sim_goal {
 	bool handshake, full_duplex, coscheduled, rank_times, json;
 	uint64_t runs, seed, jobs;
 	const char *write, *times; /* files */
+	const char *topology;	   /* unused: with it goal_network.c has the options */
 };
 
 struct sim_goal_result {
@@ -31,6 +33,19 @@ struct sim_goal_result {
 	sp_time *ranks;		     /* of the first run; NULL: not wanted */
 	double wall;		     /* s */
 };
+
+/* The schedule: a file, or a pattern. */
+extern const struct option_row sim_goal_schedule_rows[];
+extern const struct sim_goal sim_goal_default;
+/* Checks them, after options_parse(). OPTIONS_GO_ON, or the exit status. */
+int sim_goal_schedule_asked(struct sim_goal *s, const struct options *o);
+/* Reads or makes it. Exit status; *g is the caller's. */
+int sim_goal_schedule(const struct sim_goal *s, struct goal **g);
+int sim_goal_write(const struct sim_goal *s, const struct goal *g); /* to s->write */
+/* A file of hosts' detours; - is standard input. Exit status; the caller frees. */
+int sim_detours_read(const char *command, const char *file, struct goal_detours *d);
+/* With --topology: packets over a network of switches. Exit status. */
+int sim_goal_network(int argc, char **argv);
 
 /* OPTIONS_GO_ON, or the exit status. */
 int sim_goal_arguments(struct sim_goal *s, int argc, char **argv);

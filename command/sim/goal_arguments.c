@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "../../testbed/goal/runs.h"
-#include "../options.h"
 
 #define AT(field) OPTION_AT(struct sim_goal, field)
 
@@ -20,6 +19,8 @@ static const struct usage usage = {
 	.about = "Simulates a schedule of sends, receives and calculations of many ranks by the LogGOPS model, without "
 		 "packets, by the rules of LogGOPSim. FILE is in GOAL, the text that LogGOPSim's schedgen writes; - is "
 		 "standard input.\n"
+		 "With --topology it is packets over a network of switches instead, with modelled NICs and other "
+		 "options: 'spindle sim goal --topology T --help'.\n"
 		 "Noise that was measured, by netgauge or `spindle noise`, can be added: of the hosts and of the "
 		 "network.",
 	.end = "Exit status: 0 done, 1 failed, or the schedule does not end, 2 wrong usage.",
@@ -102,7 +103,9 @@ static int take_skip(void *to, const char *text)
 	return 0;
 }
 
-static const struct option_row schedule_rows[] = {
+const struct sim_goal sim_goal_default = {.ranks = 8, .pattern.size = 1, .memory = 4ull << 30, .runs = 1, .seed = 1};
+
+const struct option_row sim_goal_schedule_rows[] = {
 	{"pattern", 0, OPTION_WORD, "NAME", "a collective operation, as schedgen has it, instead of FILE", AT(shape),
 	 .words = goal_pattern_names},
 	{"ranks", 'n', OPTION_NUMBER, "N", "of a pattern (8)", AT(ranks), .least = 1, .most = GOAL_RANKS_MAX},
@@ -124,6 +127,8 @@ static const struct option_row schedule_rows[] = {
 };
 
 static const struct option_row model_rows[] = {
+	{"topology", 0, OPTION_STRING, "T", "over this network of switches, instead of by LogGOPS", AT(topology),
+	 .least = 1, .wants = "a topology"},
 	{"loggops", 0, OPTION_CALL, "L,o,g,G,O,S", "ns, ns a byte (G, O) and bytes (S) (2500,1500,1000,6,0,65535)",
 	 .take = take_loggops, .wants = "L,o,g,G,O,S: five decimals with at most 3 places, and bytes"},
 	{"handshake", 0, OPTION_FLAG, NULL, "a message above S arrives 2L later (always with --system)", AT(handshake)},
@@ -161,22 +166,37 @@ static const struct option_row noise_rows[] = {
 	{0},
 };
 
-static int check(struct sim_goal *s, const struct options *o)
+int sim_goal_schedule_asked(struct sim_goal *s, const struct options *o)
 {
 	static const char *const of_patterns[] = {"ranks", "size", "segment", "root", "ways", "no-calc", NULL};
 
 	s->has_shape = options_has(o, "pattern");
-	s->has_system = options_has(o, "system");
-	s->has_loggops = options_has(o, "loggops");
 	s->file = o->arguments ? o->argument[0] : NULL;
 	if (!s->file == !s->has_shape)
-		return options_misuse(&usage, s->file ? "FILE and --pattern say the same: only one can be given"
-						      : "FILE or --pattern is missing");
+		return options_misuse(o->usage, s->file ? "FILE and --pattern say the same: only one can be given"
+							: "FILE or --pattern is missing");
 	for (unsigned i = 0; s->file && of_patterns[i]; i++)
 		if (options_has(o, of_patterns[i]))
-			return options_misuse(&usage, "only --pattern has --%s", of_patterns[i]);
+			return options_misuse(o->usage, "only --pattern has --%s", of_patterns[i]);
 	if (s->has_shape && s->root >= s->ranks)
-		return options_misuse(&usage, "--root must be less than --ranks");
+		return options_misuse(o->usage, "--root must be less than --ranks");
+	s->pattern.name = goal_pattern_names[s->shape];
+	s->pattern.ranks = (uint32_t)s->ranks;
+	s->pattern.root = (uint32_t)s->root;
+	s->pattern.ways = (uint32_t)s->ways;
+	s->pattern.seed = s->seed;
+	s->pattern.memory = s->memory;
+	return OPTIONS_GO_ON;
+}
+
+static int check(struct sim_goal *s, const struct options *o)
+{
+	const int status = sim_goal_schedule_asked(s, o);
+
+	if (status != OPTIONS_GO_ON)
+		return status;
+	s->has_system = options_has(o, "system");
+	s->has_loggops = options_has(o, "loggops");
 	if (s->has_system && s->has_loggops)
 		return options_misuse(&usage, "--system and --loggops say the same: only one can be given");
 	if (options_has(o, "racks") && !s->has_system)
@@ -195,22 +215,12 @@ static int check(struct sim_goal *s, const struct options *o)
 int sim_goal_arguments(struct sim_goal *s, int argc, char **argv)
 {
 	struct options o = {&usage,
-			    {{NULL, schedule_rows, s, NULL},
+			    {{NULL, sim_goal_schedule_rows, s, NULL},
 			     {"The model:", model_rows, s, NULL},
 			     {"Noise, and what is shown:", noise_rows, s, NULL}}};
 	int status;
 
-	*s = (struct sim_goal){.ranks = 8, .pattern.size = 1, .memory = 4ull << 30, .runs = 1, .seed = 1};
+	*s = sim_goal_default;
 	status = options_parse(&o, argc, argv);
-	if (status == OPTIONS_GO_ON)
-		status = check(s, &o);
-	if (status != OPTIONS_GO_ON)
-		return status;
-	s->pattern.name = goal_pattern_names[s->shape];
-	s->pattern.ranks = (uint32_t)s->ranks;
-	s->pattern.root = (uint32_t)s->root;
-	s->pattern.ways = (uint32_t)s->ways;
-	s->pattern.seed = s->seed;
-	s->pattern.memory = s->memory;
-	return status;
+	return status == OPTIONS_GO_ON ? check(s, &o) : status;
 }

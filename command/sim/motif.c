@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "../../testbed/goal/text.h"
-#include "../options.h"
 #include "../output.h"
 #include "asked.h"
+#include "goal.h"
 #include "words.h"
 
 /* --write: the schedule as text. */
@@ -24,12 +24,17 @@ static int write_schedule(const struct sim_motif *s, const struct goal *g)
 	return err ? command_fail("sim", "--write %s: %s", s->write, strerror(-err)) : 0;
 }
 
-static void show(const struct sim_motif *s, const struct motif_outcome *o, const char *topology, double wall)
+static void show(const struct sim_motif *s, const char *name, const struct motif_outcome *o, const char *topology,
+		 double wall)
 {
 	const struct motif *m = &s->motif;
 
-	printf("%s, %u x %u x %u ranks on %s, %s routing, %.6g Gbit/s\n", motif_names[m->kind], m->pe[0], m->pe[1],
-	       m->pe[2], topology, net_routing_names[s->routing], (double)s->run.net.rate / 1e9);
+	if (name)
+		printf("%s, %u ranks", name, goal_ranks(s->run.schedule));
+	else
+		printf("%s, %u x %u x %u ranks", motif_names[m->kind], m->pe[0], m->pe[1], m->pe[2]);
+	printf(" on %s, %s routing, %.6g Gbit/s\n", topology, net_routing_names[s->routing],
+	       (double)s->run.net.rate / 1e9);
 	printf("modelled NICs, %s, packets of %u bytes, seed %" PRIu64 "\n\n", motif_transport_names[s->transport],
 	       s->run.nic.packet, s->run.net.seed);
 	printf("%-14s %20.9f us\n", "time", (double)o->time / 1e6);
@@ -41,15 +46,20 @@ static void show(const struct sim_motif *s, const struct motif_outcome *o, const
 	printf("%-14s %20.3f s, %" PRIu64 " events\n", "computed in", wall, o->events + o->net.events);
 }
 
-static int show_json(const struct sim_motif *s, const struct motif_outcome *o, const char *topology, double wall)
+static int show_json(const struct sim_motif *s, const char *name, const struct motif_outcome *o, const char *topology,
+		     double wall)
 {
 	const struct motif *m = &s->motif;
 	const struct motif_nic *n = &s->run.nic;
 	const bool rdma = n->transport == MOTIF_RDMA || n->transport == MOTIF_RDMA_POLLED;
-	json_t *all = json_pack("{s:s, s:[iii], s:s, s:s, s:I, s:s, s:I}", "motif", motif_names[m->kind], "ranks",
-				(int)m->pe[0], (int)m->pe[1], (int)m->pe[2], "topology", topology, "routing",
-				net_routing_names[s->routing], "link_bps", (json_int_t)s->run.net.rate, "transport",
-				motif_transport_names[n->transport], "packet", (json_int_t)n->packet);
+	json_t *all = name ? json_pack("{s:s, s:i}", "schedule", name, "ranks", (int)goal_ranks(s->run.schedule))
+			   : json_pack("{s:s, s:[iii]}", "motif", motif_names[m->kind], "ranks", (int)m->pe[0],
+				       (int)m->pe[1], (int)m->pe[2]);
+
+	json_object_update_new(all, json_pack("{s:s, s:s, s:I, s:s, s:I}", "topology", topology, "routing",
+					      net_routing_names[s->routing], "link_bps", (json_int_t)s->run.net.rate,
+					      "transport", motif_transport_names[n->transport], "packet",
+					      (json_int_t)n->packet));
 
 	if (all && rdma)
 		json_object_set_new(all, "setup", json_string(n->setup_once ? "once" : "message"));
@@ -68,8 +78,32 @@ static int show_json(const struct sim_motif *s, const struct motif_outcome *o, c
 	return output_json(all, JSON_INDENT(2)) ? command_fail("sim", "%s", strerror(ENOMEM)) : 0;
 }
 
-static int run(struct sim_motif *s, const struct goal *g, const char *text)
+/* Runs it, with the hosts' noise if it is wanted. */
+static int execute(struct sim_motif *s, struct motif_outcome *o)
 {
+	struct goal_detours detours = {0};
+	struct stalls stalls = {0};
+	char why[512] = "";
+	int err = 0, status = s->os ? sim_detours_read("sim", s->os, &detours) : 0;
+
+	if (!status && s->os) {
+		err = stalls_create(&stalls, &detours, goal_ranks(s->run.schedule), s->coscheduled, s->run.net.seed);
+		s->run.stalls = &stalls;
+	}
+	if (err == -ERANGE)
+		snprintf(why, sizeof(why), "%s: the detours take %.3g %% of the time, more than %g %%", s->os,
+			 100 * goal_detours_share(&detours), 100 * STALLS_SHARE_MAX);
+	else if (!status && !err)
+		err = motif_run(&s->run, o, why, sizeof(why));
+	s->run.stalls = NULL;
+	stalls_free(&stalls);
+	goal_detours_free(&detours);
+	return err ? command_fail("sim", "%s", *why ? why : strerror(-err)) : status;
+}
+
+int sim_network_run(struct sim_motif *s, const struct goal *g, const char *name)
+{
+	const char *text = s->topology;
 	const double began = sim_seconds();
 	struct net_topology *topology;
 	struct motif_outcome o;
@@ -80,13 +114,11 @@ static int run(struct sim_motif *s, const struct goal *g, const char *text)
 		return command_fail("sim", "--topology %s: %s", text, *why ? why : strerror(-err));
 	s->run.schedule = g;
 	s->run.net.topology = topology;
-	err = motif_run(&s->run, &o, why, sizeof(why));
-	if (err)
-		command_fail("sim", "%s", *why ? why : strerror(-err));
-	else if (s->json)
-		err = show_json(s, &o, text, sim_seconds() - began);
-	else
-		show(s, &o, text, sim_seconds() - began);
+	err = execute(s, &o);
+	if (!err && s->json)
+		err = show_json(s, name, &o, text, sim_seconds() - began);
+	else if (!err)
+		show(s, name, &o, text, sim_seconds() - began);
 	net_topology_destroy(topology);
 	return err != 0;
 }
@@ -106,7 +138,8 @@ int sim_motif(int argc, char **argv)
 	if (status)
 		return command_fail("sim", "the schedule: %s", strerror(-status));
 	snprintf(star, sizeof(star), "star:%u", motif_ranks(&s.motif));
-	status = s.write ? write_schedule(&s, g) : run(&s, g, s.topology ? s.topology : star);
+	s.topology = s.topology ? s.topology : star;
+	status = s.write ? write_schedule(&s, g) : sim_network_run(&s, g, NULL);
 	goal_destroy(g);
 	return status;
 }

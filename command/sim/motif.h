@@ -5,6 +5,7 @@
 
 #include "../../testbed/motif/motif.h"
 #include "../../testbed/motif/run.h"
+#include "../options.h"
 
 struct sim_motif {
 	struct motif motif;
@@ -15,8 +16,19 @@ struct sim_motif {
 	uint64_t compute, copy;	     /* ps; compute MOTIF_DEFAULT: not given */
 	unsigned transport, setup, completion, sends, routing;
 	uint64_t header;
+	const char *os; /* a file of detours; NULL: none */
+	bool coscheduled;
 	bool no_reduce, reduce, json;
 };
+
+/* Options of the network and of its modelled NICs, their defaults, and what is checked once they are parsed:
+ * OPTIONS_GO_ON, or the exit status. */
+extern const struct option_row sim_network_rows[], sim_nic_rows[];
+void sim_network_default(struct sim_motif *s);
+int sim_nic_asked(struct sim_motif *s, const struct options *o);
+
+/* Runs a schedule over s->topology, and shows what came of it: as that of a motif, or of this name. Exit status. */
+int sim_network_run(struct sim_motif *s, const struct goal *g, const char *name);
 
 /* argv[0] is the word motif. OPTIONS_GO_ON, or the exit status. */
 int sim_motif_arguments(struct sim_motif *s, int argc, char **argv);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../options.h"
 #include "../output.h"
 #include "motif.h"
 
@@ -27,6 +26,16 @@ static const struct usage usage = {
 	.end = "Exit status: 0 done, 1 failed, 2 wrong usage.",
 	.arguments = 1,
 };
+
+static int take_noise(void *to, const char *text)
+{
+	struct sim_motif *s = to;
+
+	if (strncmp(text, "os:", 3) || !text[3])
+		return -EINVAL;
+	s->os = text + 3;
+	return 0;
+}
 
 static const char *const setups[] = {"message", "once", NULL}, *const completions[] = {"ack", "behind", NULL},
 			 *const sends[] = {"acked", "read", NULL};
@@ -96,7 +105,7 @@ static const struct option_row motif_rows[] = {
 	{0},
 };
 
-static const struct option_row net_rows[] = {
+const struct option_row sim_network_rows[] = {
 	{"topology", 0, OPTION_STRING, "T",
 	 "star:N, torus:8x8x8, fattree:8,8:16, dragonfly:..., hyperx:... or a file (one switch for all)", AT(topology),
 	 .least = 1, .wants = "a topology"},
@@ -119,13 +128,17 @@ static const struct option_row net_rows[] = {
 	{"vcs", 0, OPTION_NUMBER, "N", "virtual channels (as many as the routing needs)", AT(run.net.vcs), .least = 1,
 	 .most = NET_MAX_VCS},
 	{"scatter", 0, OPTION_FLAG, NULL, "ranks are on hosts drawn by --seed (rank r is on host r)", AT(run.scatter)},
+	{"noise", 0, OPTION_CALL, "os:FILE",
+	 "detours of the hosts, as `spindle noise detour` or netgauge measure them; NICs have none", .take = take_noise,
+	 .wants = "os:FILE"},
+	{"coscheduled", 0, OPTION_FLAG, NULL, "the detours of all hosts come at the same time", AT(coscheduled)},
 	{"seed", 0, OPTION_NUMBER, "N", "the same seed gives the same run (1)", AT(run.net.seed),
 	 .most = INT64_MAX /* JSON has no more */},
 	{"json", 0, OPTION_FLAG, NULL, "print JSON", AT(json)},
 	{0},
 };
 
-static const struct option_row nic_rows[] = {
+const struct option_row sim_nic_rows[] = {
 	{"transport", 0, OPTION_WORD, "T", "rvma, rdma, rdma-polled or mpi (rvma)", AT(transport),
 	 .words = motif_transport_names},
 	{"setup", 0, OPTION_WORD, "message|once",
@@ -188,16 +201,26 @@ static void grid(struct sim_motif *s)
 		motif_grid(pe[0], m->pe);
 }
 
-/* What an option is for. NULL: the motif, or transport, that was chosen has it. */
-static const char *foreign(const struct sim_motif *s, const struct options *o)
+/* The first option that nobody has whom this run asks for: who has it. NULL: there is none. */
+struct owner {
+	const char *name;
+	bool has;
+	const char *who;
+};
+
+static const char *foreign(const struct options *o, const struct owner *of, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (options_has(o, of[i].name) && !of[i].has)
+			return of[i].who;
+	return NULL;
+}
+
+static const char *foreign_to_motif(const struct sim_motif *s, const struct options *o)
 {
 	const enum motif_kind kind = s->motif.kind;
 	const bool halo = kind == MOTIF_HALO3D || kind == MOTIF_HALO3D26, gridded = halo || kind == MOTIF_SWEEP3D;
-	const struct {
-		const char *name;
-		bool has;
-		const char *who;
-	} of[] = {
+	const struct owner of[] = {
 		{"kba", kind == MOTIF_SWEEP3D, "only sweep3d has --kba"},
 		{"cells", gridded, "only sweep3d, halo3d and halo3d26 have --cells"},
 		{"width", gridded, "only sweep3d, halo3d and halo3d26 have --width"},
@@ -207,23 +230,48 @@ static const char *foreign(const struct sim_motif *s, const struct options *o)
 		{"reduce", kind == MOTIF_HALO3D26, "only halo3d26 has --reduce"},
 		{"no-reduce", kind == MOTIF_HALO3D, "only halo3d has --no-reduce"},
 		{"message", !gridded, "only pingpong, ring and allreduce have --message"},
+	};
+
+	return foreign(o, of, sizeof(of) / sizeof(*of));
+}
+
+int sim_nic_asked(struct sim_motif *s, const struct options *o)
+{
+	const bool mpi = s->transport == MOTIF_MPI;
+	const struct owner of[] = {
 		{"setup", s->transport == MOTIF_RDMA || s->transport == MOTIF_RDMA_POLLED,
 		 "only --transport rdma and rdma-polled have --setup"},
 		{"completion", s->transport == MOTIF_RDMA, "only --transport rdma has --completion"},
-		{"sends", s->transport != MOTIF_MPI, "--transport mpi has no --sends"},
-		{"eager", s->transport == MOTIF_MPI, "only --transport mpi has --eager"},
-		{"tx-setup", s->transport == MOTIF_MPI, "only --transport mpi has --tx-setup"},
-		{"rx-setup", s->transport == MOTIF_MPI, "only --transport mpi has --rx-setup"},
-		{"match", s->transport == MOTIF_MPI, "only --transport mpi has --match"},
-		{"copy-byte", s->transport == MOTIF_MPI, "only --transport mpi has --copy-byte"},
-		{"register", s->transport == MOTIF_MPI, "only --transport mpi has --register"},
-		{"register-page", s->transport == MOTIF_MPI, "only --transport mpi has --register-page"},
+		{"sends", !mpi, "--transport mpi has no --sends"},
+		{"eager", mpi, "only --transport mpi has --eager"},
+		{"tx-setup", mpi, "only --transport mpi has --tx-setup"},
+		{"rx-setup", mpi, "only --transport mpi has --rx-setup"},
+		{"match", mpi, "only --transport mpi has --match"},
+		{"copy-byte", mpi, "only --transport mpi has --copy-byte"},
+		{"register", mpi, "only --transport mpi has --register"},
+		{"register-page", mpi, "only --transport mpi has --register-page"},
 	};
+	const char *who = foreign(o, of, sizeof(of) / sizeof(*of));
 
-	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++)
-		if (options_has(o, of[i].name) && !of[i].has)
-			return of[i].who;
-	return NULL;
+	if (!who && s->coscheduled && !s->os)
+		who = "--coscheduled needs --noise os:FILE";
+	if (who)
+		return options_misuse(o->usage, "%s", who);
+	s->run.nic.transport = s->transport;
+	s->run.nic.setup_once = s->setup;
+	s->run.nic.completion = s->completion ? MOTIF_BEHIND : MOTIF_AFTER_ACK;
+	s->run.nic.sends = s->sends ? MOTIF_SEND_READ : MOTIF_SEND_ACKED;
+	s->run.nic.header = (uint32_t)s->header;
+	s->run.net.routing = s->routing;
+	return OPTIONS_GO_ON;
+}
+
+void sim_network_default(struct sim_motif *s)
+{
+	*s = (struct sim_motif){.compute = MOTIF_DEFAULT, .header = MOTIF_HEADERS};
+	motif_nic_defaults(&s->run.nic);
+	net_defaults(&s->run.net);
+	s->run.net.seed = 1;
 }
 
 /* The kind, whose default values options change. */
@@ -242,18 +290,15 @@ int sim_motif_arguments(struct sim_motif *s, int argc, char **argv)
 {
 	struct options o = {&usage,
 			    {{"What is exchanged:", motif_rows, s, NULL},
-			     {"The network:", net_rows, s, NULL},
-			     {"NICs:", nic_rows, s, NULL}}};
+			     {"The network:", sim_network_rows, s, NULL},
+			     {"NICs:", sim_nic_rows, s, NULL}}};
 	enum motif_kind kind = MOTIF_SWEEP3D;
 	char why[256];
 	int status;
 
-	*s = (struct sim_motif){.compute = MOTIF_DEFAULT, .header = MOTIF_HEADERS};
+	sim_network_default(s);
 	(void)kind_of(argc, argv, &kind);
 	s->motif = motif_defaults(kind);
-	motif_nic_defaults(&s->run.nic);
-	net_defaults(&s->run.net);
-	s->run.net.seed = 1;
 	status = options_parse(&o, argc, argv);
 	if (status != OPTIONS_GO_ON)
 		return status;
@@ -264,8 +309,11 @@ int sim_motif_arguments(struct sim_motif *s, int argc, char **argv)
 		kind++;
 	if (kind == MOTIF_KINDS || kind != s->motif.kind)
 		return options_misuse(&usage, "there is no motif %s", o.argument[0]);
-	if (foreign(s, &o))
-		return options_misuse(&usage, "%s", foreign(s, &o));
+	if (foreign_to_motif(s, &o))
+		return options_misuse(&usage, "%s", foreign_to_motif(s, &o));
+	status = sim_nic_asked(s, &o);
+	if (status != OPTIONS_GO_ON)
+		return status;
 	if (s->compute != MOTIF_DEFAULT && s->compute % SP_NS)
 		return options_misuse(&usage, "--compute must be whole ns");
 	if (s->copy % SP_NS)
@@ -273,12 +321,6 @@ int sim_motif_arguments(struct sim_motif *s, int argc, char **argv)
 	s->motif.compute_ns = s->compute == MOTIF_DEFAULT ? MOTIF_DEFAULT : s->compute / SP_NS;
 	s->motif.copy_ns = s->copy / SP_NS;
 	s->motif.reduce = (s->motif.reduce || s->reduce) && !s->no_reduce;
-	s->run.nic.transport = s->transport;
-	s->run.nic.setup_once = s->setup;
-	s->run.nic.completion = s->completion ? MOTIF_BEHIND : MOTIF_AFTER_ACK;
-	s->run.nic.sends = s->sends ? MOTIF_SEND_READ : MOTIF_SEND_ACKED;
-	s->run.nic.header = (uint32_t)s->header;
-	s->run.net.routing = s->routing;
 	grid(s);
 	if (motif_check(&s->motif, why, sizeof(why)))
 		return options_misuse(&usage, "%s", why);

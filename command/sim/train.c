@@ -13,23 +13,10 @@
 #include "../options.h"
 #include "../output.h"
 #include "asked.h"
+#include "goal.h"
 #include "words.h"
 
 #define NAME "sim train"
-
-static int read_detours(const struct sim_train *s, struct goal_detours *d)
-{
-	FILE *f = strcmp(s->os, "-") ? fopen(s->os, "r") : stdin;
-	char why[512];
-	int err;
-
-	if (!f)
-		return command_fail(NAME, "%s: %s", s->os, strerror(errno));
-	err = goal_detours_read(d, f, s->os, why, sizeof(why));
-	if (f != stdin)
-		fclose(f);
-	return err ? command_fail(NAME, "%s", why) : 0;
-}
 
 static int failed(int err)
 {
@@ -52,7 +39,7 @@ static int run_with_noise(const struct sim_train *s, const struct train *t, stru
 	struct train_outcome quiet = {0};
 	struct goal_detours detours = {0};
 	struct stalls stalls = {0};
-	int status = read_detours(s, &detours), err = 0;
+	int status = sim_detours_read(NAME, s->os, &detours), err = 0;
 
 	if (!status)
 		err = stalls_create(&stalls, &detours, t->ranks, s->coscheduled, s->seed);

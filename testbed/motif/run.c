@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "../random.h"
+#include "links.h"
 #include "run_private.h"
 
 #define PLACES 7 /* stream of random numbers that scatters ranks */
@@ -23,13 +24,21 @@ void run_done(struct run *r, uint32_t rank, uint32_t op, sp_time at)
 	run_event(r, at, EVENT_OP_DONE, (uint64_t)rank << 32 | op);
 }
 
+/* When work of a host that begins at `from` ends. */
+static sp_time worked(struct run *r, uint32_t rank, sp_time from, sp_time work)
+{
+	if (r->stalls && work && work < LINKS_TIME_MAX && from < LINKS_TIME_MAX)
+		return stalls_stretch(r->stalls, rank, 0, from, work);
+	return work < SP_NEVER - from ? from + work : SP_NEVER - 1;
+}
+
 sp_time run_host(struct run *r, uint32_t rank, sp_time cost)
 {
 	struct rank *x = &r->rank[rank];
 
 	if (!cost)
 		return r->now;
-	x->busy = (x->busy > r->now ? x->busy : r->now) + cost;
+	x->busy = worked(r, rank, x->busy > r->now ? x->busy : r->now, cost);
 	return x->busy;
 }
 
@@ -74,7 +83,7 @@ static void start(struct run *r, uint32_t rank, uint32_t op)
 		sp_time *cpu = &r->cpu[(size_t)rank * r->cpus + o->cpu];
 		const sp_time from = *cpu > r->now ? *cpu : r->now;
 
-		*cpu = o->size < (SP_NEVER - from) / SP_NS ? from + o->size * SP_NS : SP_NEVER - 1;
+		*cpu = worked(r, rank, from, o->size < SP_NEVER / SP_NS ? o->size * SP_NS : SP_NEVER - 1);
 		run_done(r, rank, op, *cpu);
 	}
 }
@@ -288,6 +297,7 @@ int motif_run(const struct motif_run_config *config, struct motif_outcome *outco
 {
 	struct run r = {.g = config->schedule,
 			.nic = config->nic,
+			.stalls = config->stalls,
 			.ranks = goal_ranks(config->schedule),
 			.transfer_free = NONE,
 			.posted_free = NONE,

@@ -11,12 +11,14 @@
 #include "../goal/schedule.h"
 #include "../net/net.h"
 #include "nic.h"
+#include "stalls.h"
 
 struct motif_run_config {
 	const struct goal *schedule;
 	struct net_config net; /* callbacks and order are set here; it must be lossless */
 	struct motif_nic nic;
-	bool scatter; /* ranks are on hosts drawn by net.seed; otherwise rank r is on host r */
+	struct stalls *stalls; /* when hosts stand still (stalls.h), which the NICs do not; NULL: never */
+	bool scatter;	       /* ranks are on hosts drawn by net.seed; otherwise rank r is on host r */
 };
 
 struct motif_outcome {

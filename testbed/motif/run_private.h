@@ -59,6 +59,7 @@ struct rank {
 struct run {
 	const struct goal *g;
 	struct motif_nic nic;
+	struct stalls *stalls; /* NULL: none */
 	struct net *net;
 	struct motif_events events;
 	sp_time now;

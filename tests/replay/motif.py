@@ -226,6 +226,48 @@ def written(run):
         equal((goal["messages"], goal["bytes"]), (here["messages"], here["bytes"]), arguments)
 
 
+@rule("a schedule that is read takes as long as the motif that wrote it, over the same network")
+def read(run):
+    for arguments in (("sweep3d", "--ranks", "3x4", "--cells", "50x50x5"), ("halo3d26", "--ranks", 27, "--reduce"), ("allreduce", "--ranks", 13)):
+        file = run.path("schedule.goal")
+        equal(run.command("sim", "motif", *map(str, arguments), "--write", file).returncode, 0)
+        for network in (("--topology", "torus:3x3x3"), ("--topology", "fattree:4,4:8", "--routing", "spray", "--transport", "rdma")):
+            process = run.command("sim", "goal", file, *network, "--json")
+            equal((process.returncode, process.stderr), (0, ""))
+            goal, here = json.loads(process.stdout), motif(run, *arguments, *network)
+            assert goal["schedule"] == file and goal["ranks"] == goal_ranks(file), goal
+            for field in ("time_ps", "messages", "bytes", "packets", "wire_bytes", "reordered", "events"):
+                equal(goal[field], here[field], (arguments, network, field))
+    process = run.command("sim", "goal", "--pattern", "dissemination", "--ranks", "17", "--topology", "torus:4x4")
+    equal((process.returncode, process.stdout), (1, ""))
+    assert "17 ranks need as many hosts" in process.stderr, process.stderr
+
+
+def goal_ranks(file):
+    with open(file) as f:
+        return int(f.readline().split()[1])
+
+
+@rule("hosts stand still as measured, and NICs do not")
+def noise(run):
+    file = run.write("calc.goal", "num_ranks 1\nrank 0 {\nl1: calc 1000000\n}\n")
+    detours = run.write("os", "".join("%d %d\n" % (i * 100000, 2000) for i in range(1, 200)))
+    at = ("--topology", "star:2", "--json")
+    process = run.command("sim", "goal", file, *at, "--noise", "os:" + detours, "--coscheduled")
+    now = left = 0
+    while left < 1000000:  # ns: a detour of 2 us at each 100 us but 0
+        now += 1
+        left += now % 100000 >= 2000 or now < 100000
+    equal(json.loads(process.stdout)["time_ps"], now * 1000, process.stderr)
+    quiet, noisy = (motif(run, "pingpong", "--ranks", 2, "--iterations", 100, *more) for more in ((), ("--noise", "os:" + detours)))
+    equal(quiet["time_ps"], noisy["time_ps"])  # its ranks compute nothing
+    compute = ("halo3d", "--ranks", 8, "--cells", "20x20x20", "--compute", "1ms")
+    assert motif(run, *compute, "--noise", "os:" + detours)["time_ps"] > 1.015 * motif(run, *compute)["time_ps"]
+    process = run.command("sim", "motif", "ring", "--noise", "os:" + file)
+    equal((process.returncode, process.stdout), (1, ""))
+    assert "calc.goal:1: " in process.stderr, process.stderr
+
+
 @rule("the table says what JSON says, and the same seed the same")
 def shown(run):
     at = ("halo3d", "--ranks", "2x3x4", "--topology", "fattree:4,2:8", "--routing", "spray", "--scatter", "--seed", 7)
@@ -253,6 +295,8 @@ MISUSE = [
     (("ring", "--setup", "once"), "only --transport rdma and rdma-polled have --setup"),
     (("ring", "--transport", "rdma", "--eager", "5"), "only --transport mpi has --eager"),
     (("ring", "--transport", "tcp"), "--transport must be"),
+    (("ring", "--noise", "latency:x"), "--noise must be os:FILE"),
+    (("ring", "--coscheduled"), "--coscheduled needs --noise"),
     (("ring", "--link", "3T"), "--link must be"),
 ]
 FAILURES = [
