@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "../../testbed/goal/text.h"
 #include "../output.h"
@@ -22,6 +23,14 @@ static int write_schedule(const struct sim_motif *s, const struct goal *g)
 	if (f && fclose(f) && !err)
 		err = -errno;
 	return err ? command_fail("sim", "--write %s: %s", s->write, strerror(-err)) : 0;
+}
+
+/* The most that this process has held, in bytes. */
+static uint64_t memory(void)
+{
+	struct rusage use;
+
+	return getrusage(RUSAGE_SELF, &use) ? 0 : (uint64_t)use.ru_maxrss << 10;
 }
 
 static void show(const struct sim_motif *s, const char *name, const struct motif_outcome *o, const char *topology,
@@ -43,7 +52,11 @@ static void show(const struct sim_motif *s, const char *name, const struct motif
 	printf("%-14s %20" PRIu64 "\n", "packets", o->packets);
 	printf("%-14s %20" PRIu64 " packets that came after a later one\n", "reordered", o->net.reordered);
 	printf("%-14s %20" PRIu64 " messages read before all of them was there\n", "early reads", o->early_reads);
-	printf("%-14s %20.3f s, %" PRIu64 " events\n", "computed in", wall, o->events + o->net.events);
+	printf("%-14s %20.3f s, %" PRIu64 " events, %.4g MiB\n", "computed in", wall, o->events + o->net.events,
+	       (double)memory() / (1 << 20));
+	printf("%-14s %20.1f events, %.1f KiB\n", "for each NIC",
+	       (double)(o->events + o->net.events) / goal_ranks(s->run.schedule),
+	       (double)memory() / 1024 / goal_ranks(s->run.schedule));
 }
 
 static int show_json(const struct sim_motif *s, const char *name, const struct motif_outcome *o, const char *topology,
@@ -75,6 +88,7 @@ static int show_json(const struct sim_motif *s, const char *name, const struct m
 					 "early_reads", (json_int_t)o->early_reads, "overtaking",
 					 (json_int_t)o->overtaking, "unexpected", (json_int_t)o->unexpected, "events",
 					 (json_int_t)(o->events + o->net.events), "wall_s", wall));
+	json_object_set_new(all, "memory", json_integer((json_int_t)memory()));
 	return output_json(all, JSON_INDENT(2)) ? command_fail("sim", "%s", strerror(ENOMEM)) : 0;
 }
 
