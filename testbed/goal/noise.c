@@ -39,9 +39,11 @@ static int next_numbers(struct lines *l, double v[2])
 		l->line++;
 		if (length == sizeof(l->text) - 1 && l->text[length - 1] != '\n' && !comment)
 			return wrong(l, -EINVAL, "the line is too long");
-		if (comment)
-			while (l->text[strlen(l->text) - 1] != '\n' && fgets(l->text, sizeof(l->text), l->f))
-				; /* the rest of a long comment */
+		if (comment) /* all of a long one */
+			while (!strchr(l->text, '\n') && fgets(l->text, sizeof(l->text), l->f))
+				;
+		else if (!strchr(l->text, '\n') && !feof(l->f))
+			return wrong(l, -EINVAL, "a byte is 0");
 		if (comment || !*at)
 			continue;
 		for (; *at && n < 2; at = end + strspn(end, " \t\r\n,")) {

@@ -148,6 +148,9 @@ static int read_line(struct reader *r, char *line)
 	int err = 0;
 
 	line[strcspn(line, "#\r\n")] = '\0';
+	for (const char *c = line; *c; c++)
+		if (*c != '\t' && (*c < ' ' || *c > '~'))
+			return REFUSE(r, "a character is no ASCII text", r->path, r->line);
 	for (char *w = strtok_r(line, " \t", &rest); w; w = strtok_r(NULL, " \t", &rest)) {
 		if (words && !strcmp(word[0], "switch"))
 			err = add_switch(r, w);
@@ -179,6 +182,8 @@ static int read_lines(struct reader *r)
 		r->line++;
 		if (strlen(line) == sizeof(line) - 1 && line[sizeof(line) - 2] != '\n')
 			return REFUSE(r, "a line is longer than %u characters", r->path, r->line, MAX_LINE - 2);
+		if (!strchr(line, '\n') && !feof(r->file))
+			return REFUSE(r, "a byte is 0", r->path, r->line);
 		err = read_line(r, line);
 	}
 	if (!err && ferror(r->file))

@@ -304,6 +304,8 @@ FAILURES = [
     (("--topology", "star:3"), "64 ranks need as many hosts, and the topology has 3"),
     (("--topology", "torus:4x4x4", "--routing", "adaptive"), "adaptive"),
     (("--topology", "torus:4x4x4", "--vcs", "1"), "2"),
+    (("--topology", "/dev/zero"), "/dev/zero:1: a byte is 0"),
+    (("--noise", "os:/dev/zero"), "/dev/zero:1: a byte is 0"),
     (("--packet", "64K"), "does not fit in a queue of 32768"),
     (("--write", "/nowhere/file"), "--write /nowhere/file"),
     (("--write", "/dev/full"), "--write /dev/full"),

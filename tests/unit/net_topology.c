@@ -170,6 +170,7 @@ TEST(a_file_s_errors_are_named_by_line)
 	} bad[] = {
 		{"", ":0: there is no host"},
 		{"switch\n", ":1: expected: switch NAME ..."},
+		{"switch a # \377\nswitch \033\n", ":2: a character is no ASCII text"},
 		{"switch a\nswitch b a\n", ":2: switch 'a' is there already"},
 		{"switch a\nhost x b\n", ":2: there is no switch 'b' yet"},
 		{"switch a\nhost x a\nhost x a\n", ":3: host 'x' is there already"},
