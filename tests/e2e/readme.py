@@ -70,6 +70,12 @@ def the_page_on_ebpf_is_followed_to_its_end():
 
 
 @rule
+def pages_on_devices_and_networks_are_followed_to_their_ends():
+    follows("docs/devices.md", 1, BUILD)
+    follows("docs/networks.md", 1, BUILD)
+
+
+@rule
 def the_page_on_verbs_programs_is_followed_to_its_end():
     if not shutil.which("ib_write_bw") or not os.path.isdir(os.path.join(BUILD, "host-api", "verbs")):
         raise follow.Skip("needs perftest, and a build with verbs")
