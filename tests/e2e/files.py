@@ -444,8 +444,8 @@ def no_nic_no_file_no_listener_are_told():
         ends_badly(h.send(h.path("nothing"), "127.0.0.1:1"), "No such file")
         ends_badly(h.send(h.dir, "127.0.0.1:1"), "not a file")
         s = h.command("send", path, "127.0.0.1:1", nic="nobody")
-        ends_badly(s, "nobody", "spindle run")
-        ends_badly(h.command("recv", "--listen", "127.0.0.1:0", nic="nobody"), "nobody", "spindle run")
+        ends_badly(s, "nobody", "these run: far, near")
+        ends_badly(h.command("recv", "--listen", "127.0.0.1:0", nic="nobody"), "nobody", "these run: far, near")
 
 
 # ---- taken up again ----------------------------------------------------------------------------------------------------
