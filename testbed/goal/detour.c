@@ -23,11 +23,12 @@ struct record {
 	uint64_t n, most;
 };
 
-/* The loop: until so many ticks have passed, or the record is full. Returns the shortest distance. */
-static uint64_t __attribute__((noinline)) loop(struct record *r, uint64_t ticks, uint64_t shortest, uint64_t limit)
+/* The loop: until so many ticks have passed since `begin`, or the record is full. Returns the shortest distance. Some
+ * counters go in steps: two stamps that are the same say nothing. */
+static uint64_t __attribute__((noinline))
+loop(struct record *r, uint64_t begin, uint64_t ticks, uint64_t shortest, uint64_t limit)
 {
-	const uint64_t begin = __rdtsc();
-	uint64_t last = begin, now = begin;
+	uint64_t last = __rdtsc(), now = last;
 
 	while (now - begin < ticks && r->n < r->most) {
 		now = __rdtsc();
@@ -36,7 +37,7 @@ static uint64_t __attribute__((noinline)) loop(struct record *r, uint64_t ticks,
 		if (gap > limit) {
 			r->at[r->n] = last - begin;
 			r->length[r->n++] = gap;
-		} else if (gap < shortest) {
+		} else if (gap && gap < shortest) {
 			shortest = gap;
 		}
 		last = now;
@@ -101,22 +102,33 @@ static uint64_t both(sp_time *clock)
 	return ticks;
 }
 
-/* The shortest distance, and how many ps a tick takes by the system's clock. */
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The shortest distance, and how many ps a tick takes by the system's clock. Processors' counters may differ by some
+ * ticks: who is moved to another one may see a distance that is none. So it is the middle one of many short loops'. */
 static uint64_t calibrate(struct record *rec, sp_time duration, double *ps)
 {
 	const sp_time least = duration / 100 > SP_MS ? duration / 100 : SP_MS;
-	uint64_t shortest = UINT64_MAX, last;
+	uint64_t shortest[101], last;
+	unsigned loops = 0, n;
 	sp_time begin = 0, now = 0;
 	const uint64_t first = both(&begin);
 
 	do {
 		rec->n = 0;
-		shortest = loop(rec, 100000, shortest, UINT64_MAX);
+		shortest[loops++ % 101] = loop(rec, __rdtsc(), 20000, UINT64_MAX, UINT64_MAX);
 		last = both(&now);
-	} while (now - begin < least);
+	} while (now - begin < least || loops < 11);
 	*ps = (double)(now - begin) / (double)(last - first);
 	rec->n = 0;
-	return shortest ? shortest : 1;
+	n = loops < 101 ? loops : 101;
+	qsort(shortest, n, sizeof(*shortest), by_size);
+	return shortest[n / 2];
 }
 
 static int measure(const struct goal_detour_config *c, struct record *rec, struct goal_detour_result *r)
@@ -124,12 +136,17 @@ static int measure(const struct goal_detour_config *c, struct record *rec, struc
 	const uint32_t factor = c->factor ? c->factor : GOAL_DETOUR_FACTOR;
 	double ps, all = 0;
 	const uint64_t shortest = calibrate(rec, c->duration, &ps);
-	const sp_time begin = clock_ps();
-	sp_time took;
+	double ticks = (double)c->duration / ps;
+	sp_time begin = 0, took = 0;
+	const uint64_t first = both(&begin);
 	int err;
 
-	loop(rec, (uint64_t)((double)c->duration / ps), shortest, shortest * factor);
-	took = clock_ps() - begin;
+	/* By the clock, should a tick have been taken for longer than it is. */
+	while (took < c->duration && rec->n < rec->most) {
+		loop(rec, first, (uint64_t)ticks, shortest, shortest * factor);
+		took = clock_ps() - begin;
+		ticks *= 1.001;
+	}
 	err = results(rec, shortest, ps, r);
 	if (err)
 		return err;
