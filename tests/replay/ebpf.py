@@ -286,7 +286,7 @@ def guide(runner):
     if not CLANG:
         raise Skip("clang is not installed")
     with open(os.path.join(ROOT, "docs", "ebpf.md")) as f:
-        source = re.search(r"```c\n(.*?)```", f.read(), re.S).group(1)
+        source = re.search(r"```c file=first-word.bpf.c\n(.*?)```", f.read(), re.S).group(1)
     runner.write("guide.c", source)
     run = subprocess.run([CLANG, "-O2", "-target", "bpf", "-mcpu=v2", "-ffreestanding", "-Werror", "-Wall", "-I", os.path.join(ROOT, "handlers"),
                           "-c", runner.path("guide.c"), "-o", runner.path("guide.o")], capture_output=True, text=True, timeout=60)
