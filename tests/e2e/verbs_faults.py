@@ -5,6 +5,7 @@ net.py's, of which the program is not used, and the source of an MPI program."""
 
 import atexit
 import os
+import re
 import signal
 import sys
 
@@ -86,7 +87,15 @@ def a_rank_of_mpi_that_is_killed_ends_all():
             os.kill(ranks[1], signal.SIGKILL)
             fails(run)
             until("no rank is left", lambda: not any(map(lives, ranks)), timeout=30)
-        assert p.mpi(MPI, 1, *UCX).end(timeout=120)[-1:] == ["right 2"]
+        run = p.mpi(MPI, 1, *UCX)
+        try:
+            lines = run.end(timeout=120)
+        except AssertionError:  # UCX 1.13 asserts at times what does not hold for a request that comes late, on a busy machine
+            if "uct_ud_ep_process_rx" not in run.stderr():
+                raise
+            print("# once more, as UCX gave up: %s" % re.findall(".*(?:Assert|Fatal|failed).*", run.stderr())[:3], flush=True)
+            lines = p.mpi(MPI, 1, *UCX).end(timeout=120)
+        assert lines[-1:] == ["right 2"], lines
 
 
 # ---- the NIC is killed -----------------------------------------------------------------------------------------------
