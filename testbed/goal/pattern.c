@@ -324,9 +324,13 @@ static void random_bisect(struct maker *m)
 	X(allreduce_ring)                                                                                              \
 	X(binarytreebcast)                                                                                             \
 	X(binomialtreebcast)                                                                                           \
-	X(binomialtreereduce) X(dissemination) X(doublering) X(gather) X(linbarrier) X(linear_alltoall)                \
-		X(nwaydissemination) X(pipelinedchain) X(pipelinedring) X(pipelinedringdep) X(random_bisect)           \
-			X(scatter)
+	X(binomialtreereduce)                                                                                          \
+	X(dissemination)                                                                                               \
+	X(doublering)                                                                                                  \
+	X(gather)                                                                                                      \
+	X(linbarrier)                                                                                                  \
+	X(linear_alltoall)                                                                                             \
+	X(nwaydissemination) X(pipelinedchain) X(pipelinedring) X(pipelinedringdep) X(random_bisect) X(scatter)
 
 #define X(name) #name,
 const char *const goal_pattern_names[] = {PATTERNS NULL};

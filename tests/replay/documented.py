@@ -66,7 +66,9 @@ def wrong(run, words):
     if known is None:
         return "there is no subcommand"
     if rest and re.fullmatch("[a-z]+", rest[0]):
-        known = known | (options(run, name, rest[0]) or set())
+        # sim goal has others with a network
+        more = ("--topology", "star:1") if (name, rest[0]) == ("sim", "goal") and "--topology" in rest else ()
+        known = known | (options(run, name, rest[0], *more) or set())
     for word in rest:
         if word == "--":
             break
