@@ -112,6 +112,8 @@ static int execute(struct sim_motif *s, struct motif_outcome *o)
 	s->run.stalls = NULL;
 	stalls_free(&stalls);
 	goal_detours_free(&detours);
+	if (!status && !err && o->time >= 1ull << 63)
+		return command_fail("sim", "that takes more than 2^63 ps, 106 days");
 	return err ? command_fail("sim", "%s", *why ? why : strerror(-err)) : status;
 }
 

@@ -241,6 +241,10 @@ def read(run):
     process = run.command("sim", "goal", "--pattern", "dissemination", "--ranks", "17", "--topology", "torus:4x4")
     equal((process.returncode, process.stdout), (1, ""))
     assert "17 ranks need as many hosts" in process.stderr, process.stderr
+    file = run.write("long.goal", "num_ranks 1\nrank 0 {\nl1: calc 18446744073709551615\n}\n")
+    process = run.command("sim", "goal", file, "--topology", "star:1")
+    equal((process.returncode, process.stdout), (1, ""))
+    assert "more than 2^63 ps" in process.stderr, process.stderr
 
 
 def goal_ranks(file):
