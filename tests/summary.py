@@ -2,10 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Counts TAP lines in the logs that `meson test` left:
 summary.py [--failed WHAT]... BUILD-DIRECTORY=TESTS... [--tap FILE=STATUS]
+summary.py --again BUILD-DIRECTORY
 
 Prints every failure and every skip with its reason, then "N passed, N failed, N skipped". meson's own sums count test
 programs, not tests, and call a skipped program of TAP lines an error. --tap: what a program said that is no test of
 meson's, and its exit status.
+
+--again: prints the programs that tests/run may run once more: whole systems, which wait for what other work on the
+machine may keep from them. If the second run passes, the summary says AGAIN, with what failed at first, and counts the
+second run. A crash, a sanitizer's report or a rule of threads is never tried again: it comes seldom, and is real.
 """
 
 import json
@@ -14,6 +19,30 @@ import sys
 
 LINE = re.compile(r"\s*(not )?ok\b\s*(\d+)?\s*(?:- )?(.*?)(?:\s*#\s*(SKIP|TODO)\b\s*(.*))?$", re.I)
 PLAN = re.compile(r"1\.\.(\d+)(?:\s*#\s*SKIP\b\s*(.*))?$", re.I)
+SANITIZER = re.compile(r"(Address|Thread|Leak|UndefinedBehavior)Sanitizer|runtime error:")
+AGAIN_MOST = 5  # more failures than these are no accident
+
+
+def logs_of(directory, name="testlog"):
+    try:
+        with open("%s/meson-logs/%s.json" % (directory, name)) as f:
+            return [json.loads(line) for line in f]
+    except FileNotFoundError:
+        return []
+
+
+def name_of(log):
+    return log["name"].split(" / ")[-1]
+
+
+def may_run_again(log):
+    said = (log.get("stdout") or "") + (log.get("stderr") or "")
+    return name_of(log).startswith("e2e/") and log.get("returncode") in (0, 1) and not SANITIZER.search(said)
+
+
+def run_again(directory):
+    failed = [log for log in logs_of(directory) if log["result"] not in ("OK", "SKIP")]
+    return [name_of(log) for log in failed if may_run_again(log)] if len(failed) <= AGAIN_MOST else []
 
 
 def tail(text, count):
@@ -84,7 +113,10 @@ class Summary:
 
 
 def main(arguments):
-    s = Summary()
+    if arguments[:1] == ["--again"]:
+        print(*run_again(arguments[1]))
+        return 0
+    s, again = Summary(), []
     while arguments[:1] == ["--failed"]:
         s.fail("tests/run", arguments[1])
         arguments = arguments[2:]
@@ -97,19 +129,25 @@ def main(arguments):
         directory, _, count = argument.partition("=")
         with open(directory + "/meson-info/intro-tests.json") as f:
             tap = {t["name"]: t.get("protocol") == "tap" for t in json.load(f)}
-        try:
-            with open(directory + "/meson-logs/testlog.json") as f:
-                logs = [json.loads(line) for line in f]
-        except FileNotFoundError:
-            logs = []
+        logs = logs_of(directory)
+        second = {name_of(log): log for log in logs_of(directory, "again")}
         if len(logs) != int(count):
             s.fail(directory, "%s test programs were to run, %d did" % (count, len(logs)))
         for log in logs:
-            name = log["name"].split(" / ")[-1]
-            log["tap"] = tap.get(name, False)
-            s.program("%s %s" % (directory, name), log)
+            name = name_of(log)
+            where, log["tap"] = "%s %s" % (directory, name), tap.get(name, False)
+            if name in second:
+                first, retried = Summary(), Summary()
+                first.program(where, log)
+                retried.program(where, {**second[name], "tap": log["tap"]})
+                if not retried.failures:
+                    again += ["AGAIN, passed alone; at first: " + text.removeprefix("FAIL ") for text in first.failures]
+                    s.passed += retried.passed
+                    s.skips += retried.skips
+                    continue
+            s.program(where, log)
     print()
-    for text in s.skips + s.failures:
+    for text in s.skips + again + s.failures:
         print(text)
     print("%d passed, %d failed, %d skipped" % (s.passed, len(s.failures), len(s.skips)))
     return 0 if s.passed and not s.failures else 1
