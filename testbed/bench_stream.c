@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench_children.h"
 #include "bench_iperf3.h"
@@ -56,6 +57,10 @@ static int open_transfer(const struct link *link, const struct bench_options *o,
 	t->quick = o->quick;
 	r = bench_house_open(&t->house, why);
 	t->house.mtu = link->mtu + HEADERS;
+	if (link->veth) {
+		t->from.spaces = t->to.spaces = &t->house;
+		t->from.space = 1;
+	}
 	if (!r && link->veth) {
 		r = bench_house_spaces(&t->house, why);
 		if (r == -EPERM)
@@ -150,11 +155,24 @@ static int run_testpmd(void *state, double seconds, struct bench_round *round, s
 {
 	struct transfer *t = state;
 	char device[2][160];
+	int r;
 
-	snprintf(device[0], sizeof(device[0]), "net_vhost0,iface=%s/pmd", t->house.dir);
-	snprintf(device[1], sizeof(device[1]), "net_virtio_user0,path=%s/pmd", t->house.dir);
-	return bench_testpmd_pair(&t->from, device[1], &t->to, device[0], t->link.mtu,
-				  seconds < PMD_LEAST ? PMD_LEAST : seconds, round, why);
+	if (t->link.veth && geteuid())
+		return bench_fail(why, BENCH_SKIPPED, "af_xdp ports need root");
+	if (t->link.veth) {
+		snprintf(device[0], sizeof(device[0]), "net_af_xdp0,iface=left0");
+		snprintf(device[1], sizeof(device[1]), "net_af_xdp0,iface=right0");
+	} else {
+		snprintf(device[0], sizeof(device[0]), "net_vhost0,iface=%s/pmd", t->house.dir);
+		snprintf(device[1], sizeof(device[1]), "net_virtio_user0,path=%s/pmd", t->house.dir);
+	}
+	r = bench_testpmd_pair(&t->from, device[1], &t->to, device[0], t->link.mtu,
+			       seconds < PMD_LEAST ? PMD_LEAST : seconds, round, why);
+	if (t->link.veth) { /* the interfaces' queues are the NICs' in the next round */
+		bench_testpmd_close(&t->from);
+		bench_testpmd_close(&t->to);
+	}
+	return r;
 }
 
 static int open_vhost(const struct bench_options *o, void **state, struct bench_why *why)
@@ -194,6 +212,8 @@ const struct bench_case bench_stream[] = {
 	 .open = open_veth,
 	 .run = run_faster,
 	 .run_baseline = run_iperf3,
-	 .other = {{"TCP over the same veth", run_tcp, 0}, {"RDMA WRITE", run_slower, 0}},
+	 .other = {{"dpdk-testpmd, two, by af_xdp over the same veth", run_testpmd, 0.7},
+		   {"TCP over the same veth", run_tcp, 0},
+		   {"RDMA WRITE", run_slower, 0}},
 	 .close = close_transfer},
 	{.name = NULL}};

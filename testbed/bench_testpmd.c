@@ -15,10 +15,10 @@
 #include "../host-api/spindle.h"
 #include "bench.h"
 
-#define FRAME  42   /* bytes of headers of its own packets */
-#define BUFFER 2176 /* testpmd's default: 2 KiB and headroom */
-#define LEAST  0.03 /* s of a round: its answers take some 0.1 ms */
-#define LARGE  2176 /* more, so that 4 KiB and headers are one piece */
+#define FRAME  42	   /* bytes of headers of its own packets */
+#define BUFFER 2176	   /* testpmd's default: 2 KiB and headroom */
+#define HEAD   (128 + 256) /* headroom; what an XDP program may have of it */
+#define LEAST  0.03	   /* s of a round: its answers take some 0.1 ms */
 
 static int skip(struct bench_testpmd *t, const char *words, struct bench_why *why)
 {
@@ -127,10 +127,14 @@ static int start(struct bench_testpmd *t, const char *mode, const char *device, 
 		snprintf(packets, sizeof(packets), "--txpkts=%u", bytes + FRAME);
 	else
 		snprintf(packets, sizeof(packets), "--burst=32");
-	snprintf(buffers, sizeof(buffers), "--mbuf-size=%u", BUFFER + (t->large || bytes + FRAME > 2048 ? LARGE : 0));
-	r = bench_child_start(&t->house,
-			      &(struct bench_start){.argv = argv, .fed = true, .in = in[0], .both = true, .space = -1},
-			      &t->child, why);
+	if (!t->room && bytes + FRAME + HEAD > BUFFER)
+		t->room = bytes + FRAME + HEAD;
+	snprintf(buffers, sizeof(buffers), "--mbuf-size=%u", t->room ? t->room : BUFFER);
+	r = bench_child_start(
+		t->spaces ? t->spaces : &t->house,
+		&(struct bench_start){
+			.argv = argv, .fed = true, .in = in[0], .both = true, .space = t->spaces ? t->space : -1},
+		&t->child, why);
 	close(in[0]);
 	if (!r)
 		r = tell(t, "show port stats all\n");
@@ -217,7 +221,7 @@ static int pair_start(struct bench_testpmd *from, const char *from_device, struc
 {
 	int r = 0;
 
-	from->large = to->large = true;
+	from->room = to->room = bytes + FRAME + HEAD; /* a packet is one piece */
 	if (!to->open)
 		r = start(to, "rxonly", to_device, 0, why);
 	if (!r && !from->open)
@@ -276,7 +280,7 @@ void bench_testpmd_close(struct bench_testpmd *t)
 		close(t->tell);
 	bench_child_stop(&t->child);
 	bench_house_close(&t->house);
-	*t = (struct bench_testpmd){.open = false};
+	*t = (struct bench_testpmd){.spaces = t->spaces, .space = t->space};
 }
 
 int bench_testpmd_round(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,

@@ -13,8 +13,10 @@ struct bench_testpmd {
 	struct bench_child child;
 	int tell; /* its standard input */
 	bool open;
-	bool large;	   /* its buffers hold 4 KiB and headers */
-	char skipped[256]; /* the reason, or "" */
+	unsigned room;			  /* bytes of its buffers, headroom included; 0: testpmd's default */
+	char skipped[256];		  /* the reason, or "" */
+	const struct bench_house *spaces; /* it runs in this house's namespace `space`; NULL: where we run */
+	int space;
 };
 
 /* A round; the first one starts the program. mode: as in --forward-mode; device: a vdev with arguments; bytes: of
