@@ -90,7 +90,7 @@ def a_rank_of_mpi_that_is_killed_ends_all():
         run = p.mpi(MPI, 1, *UCX)
         try:
             lines = run.end(timeout=120)
-        except AssertionError:  # UCX 1.13 asserts at times what does not hold for a request that comes late, on a busy machine
+        except AssertionError:  # UCX asserts what a request that is repeated and comes late breaks: github.com/openucx/ucx/issues/6040
             if "uct_ud_ep_process_rx" not in run.stderr():
                 raise
             print("# once more, as UCX gave up: %s" % re.findall(".*(?:Assert|Fatal|failed).*", run.stderr())[:3], flush=True)
