@@ -15,7 +15,7 @@ from .errors import error
 # File of declarations -> the library that has them.
 _FILES = {"libspindle.h": "libspindle", "libspindle-rdma.h": "libspindle", "libspindle-nic.h": "libspindle-nic",
           "libspindle-world.h": "libspindle-world"}
-VERSION = "0"  # of the libraries' interfaces: the end of their names
+VERSIONS = {"libspindle": "1", "libspindle-nic": "0", "libspindle-world": "0"}  # of their interfaces: the ends of the names
 
 PS = 10 ** 12  # picoseconds of a second: the library's unit of time
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,7 +43,7 @@ def library(name: str) -> Any:
     $SPINDLE_LIBRARIES: directories (with : between them) where to look first, for a build that is not installed."""
     with _opening:
         if name not in _opened:
-            file = "%s.so.%s" % (name, VERSION)
+            file = "%s.so.%s" % (name, VERSIONS[name])
             places = [os.path.join(d, file) for d in os.environ.get("SPINDLE_LIBRARIES", "").split(":") if d]
             try:
                 _opened[name] = ffi.dlopen(next((p for p in places if os.path.exists(p)), file))

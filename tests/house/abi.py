@@ -95,9 +95,9 @@ def difference(library, interface):
     if done.returncode & ~(CHANGED | INCOMPATIBLE):
         return [done.stdout + done.stderr, "abidiff failed"]
     if done.returncode & INCOMPATIBLE:
-        end = "programs linked before cannot run with this: raise soversion in meson.build"
+        end = "programs linked before cannot run with this: raise its number in soversions in meson.build"
     else:
-        end = "if programs linked before can run with this: ninja update-abi; else raise soversion in meson.build first"
+        end = "if programs linked before can run with this: ninja update-abi; else raise its number in soversions in meson.build first"
     return done.stdout.splitlines() + [end + " (docs/packaging.md)"]
 
 

@@ -83,11 +83,11 @@ class Packages:
 
     def the_library_alone_needs_no_dpdk(self):
         root = self.roots.make("library", "bookworm")
-        root.copy(self.image.stages["build"].path, ["build/libspindle0_*.deb"], "/packages/")
+        root.copy(self.image.stages["build"].path, ["build/libspindle1_*.deb"], "/packages/")
         root.run("apt-get update && apt-get install -y --no-install-recommends /packages/*.deb")
         said = root.run("dpkg-query -W -f '${Package}\\n'")
-        assert "libspindle0" in said and "librte" not in said, said
-        root.run("ldd /usr/lib/*/libspindle.so.0 | grep -c 'not found' | grep -qx 0")
+        assert "libspindle1" in said and "librte" not in said, said
+        root.run("ldd /usr/lib/*/libspindle.so.1 | grep -c 'not found' | grep -qx 0")
 
     def a_handler_and_an_application_are_made_with_the_packages(self):
         root = self.image.stages["build"]
@@ -95,7 +95,7 @@ class Packages:
         root.run("apt-get install -y --no-install-recommends $(ls /build/*.deb | grep -v -e dbgsym -e wireshark)")
         root.run("spindle handler new mine && meson setup mine/build mine && meson test -C mine/build")
         root.run("cc -o repeat $(printf '/usr/share/doc/spindle/examples/%s ' repeat.c repeat-file.c) "
-                 "$(pkg-config --cflags --libs libspindle) && ldd repeat | grep libspindle.so.0")
+                 "$(pkg-config --cflags --libs libspindle) && ldd repeat | grep libspindle.so.1")
 
     def tshark_decodes_what_spindle_sends(self):
         root = self.image.stages["build"]
@@ -105,7 +105,7 @@ class Packages:
 
     def nothing_stays_after_they_have_been_removed(self):
         root = self.image.last
-        root.run("apt-get purge -y spindle libspindle0 libspindle-nic0")
+        root.run("apt-get purge -y spindle libspindle1 libspindle-nic0")
         said = root.run("find / -xdev -path /proc -prune -o -path /dev -prune -o -name '*spindle*' -not -path '/var/lib/dpkg/*' -print")
         left = [line for line in said.splitlines() if not line.startswith(("/var/log/", "/var/cache/"))]
         assert not left, left

@@ -79,9 +79,11 @@ class Packages:
         return [] if version == top == debian else ["meson.build %s, CHANGELOG.md %s, debian/changelog %s" % (version, top, debian)]
 
     def packages_of_the_libraries_are_called_after_their_sonames(self):
-        soversion = re.search(r"^soversion = '(\d+)'", read(os.path.join(self.source, "meson.build")), re.M).group(1)
+        meson = read(os.path.join(self.source, "meson.build"))
+        soversions = dict(re.findall(r"'([^']+)': '(\d+)'", re.search(r"^soversions = \{(.*)\}", meson, re.M).group(1)))
         control, wrong = read(os.path.join(self.source, "debian", "control")), []
         for name in ("libspindle", "libspindle-nic"):
+            soversion = soversions[name]
             if not re.search(r"^Package: %s%s$" % (name, soversion), control, re.M):
                 wrong.append("no package %s%s in debian/control" % (name, soversion))
             symbols = os.path.join(self.source, "debian", name + soversion + ".symbols")
@@ -137,7 +139,7 @@ class Packages:
             "spindle": ["/usr/bin/spindle", "/lib/systemd/system/spindle@.service", "/usr/lib/sysusers.d/spindle.conf", "/etc/spindle/",
                         "/usr/share/man/man1/spindle.1.gz", "/usr/share/doc/spindle/handlers.md", "/usr/lib/*/spindle/bpf/sizes.so",
                         "/usr/lib/*/spindle/verbs/libibverbs.so.1"],
-            "libspindle0": ["/usr/lib/*/libspindle.so.0"], "libspindle-nic0": ["/usr/lib/*/libspindle-nic.so.0"],
+            "libspindle1": ["/usr/lib/*/libspindle.so.1"], "libspindle-nic0": ["/usr/lib/*/libspindle-nic.so.0"],
             "libspindle-dev": ["/usr/include/spindle/host-api/sdr.h", "/usr/lib/*/libspindle.so", "/usr/lib/*/pkgconfig/libspindle.pc",
                                "/usr/lib/*/cmake/spindle/spindle-config.cmake", "/usr/share/man/man3/sp_attach.3.gz",
                                "/usr/share/doc/spindle/examples/repeat.c"],
@@ -156,8 +158,8 @@ class Packages:
 
     def only_the_nic_needs_dpdk(self):
         nic, wrong = " ".join(self.field("libspindle-nic0", "Depends")), []
-        if "librte" in " ".join(self.field("libspindle0", "Depends")):
-            wrong.append("libspindle0 depends on DPDK")
+        if "librte" in " ".join(self.field("libspindle1", "Depends")):
+            wrong.append("libspindle1 depends on DPDK")
         for driver in ("librte-mempool-ring", "librte-net-af-packet", "librte-net-tap", "librte-net-virtio", "librte-eal"):
             if not re.search(r"\b%s-?\d" % driver, nic):
                 wrong.append("libspindle-nic0 does not depend on %s: %s" % (driver, nic))

@@ -64,13 +64,13 @@ class Package(unittest.TestCase):
             "sys.path.insert(0, %r)\n"
             "import spindle\n"
             "from spindle import _library\n"
-            "_library.VERSION = '0.none'\n"
+            "_library.VERSIONS['libspindle'] = '1.none'\n"
             "try:\n"
             "    spindle.attach('x')\n"
             "except spindle.Error as e:\n"
             "    assert e.errno == errno.ENOENT\n"
             "    print(e)\n") % PYTHON)
-        self.assertIn("libspindle.so.0.none", said)
+        self.assertIn("libspindle.so.1.none", said)
         self.assertIn("SPINDLE_LIBRARIES", said)
 
     def test_types_are_right(self):
