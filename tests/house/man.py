@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The man pages: each name has one page, what they refer to is there, and SYNOPSIS shows the structures of the headers of
-host, NIC and testbed as these have them."""
+"""The man pages: each function of an installed header has a page, each name has one, what they refer to is there, and
+SYNOPSIS shows the structures of the headers of host, NIC and testbed as these have them."""
 
 import os
 import re
@@ -12,6 +12,13 @@ import tap
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PAGES = os.path.join(ROOT, "docs", "man")
 FOLDERS = ("host-api", "pipeline", "testbed")
+# Installed headers whose functions have no pages of their own, and why.
+WITHOUT_PAGES = {
+    "spindle-handler.h": "spindle-handler(7): the header documents every call", "spindle-calls.h": "part of spindle-handler.h",
+    "spindle-export.h": "part of spindle-handler.h", "spindle-bpf.h": "spindle-bpf(7) has them all",
+    "random.h": "inline, for struct sp_impairment alone",
+    **dict.fromkeys(("host.h", "roce.h", "sdr.h of wire", "ec.h", "rvma.h of wire", "rdma.h of wire"),
+                    "formats: inline, to put them together and take them apart")}
 OURS = re.compile(r"^(spindle|sp_|sdr_|rvma_|sdr$|rvma$|rdma$)")
 
 
@@ -28,6 +35,32 @@ def structures(text):
         lines = ["    " * (len(line) - len(line.lstrip("\t"))) + " ".join(line.split()) for line in body.splitlines()]
         found[name] = "\n".join(["struct %s {" % name, *(line for line in lines if line.strip()), "};"])
     return found
+
+
+def functions(text):
+    """Names of those that a header declares, or has inline."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r'^extern "C" \{$', "", re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", "", text, flags=re.M), flags=re.M)
+    outside, depth = "", 0
+    for c in text:
+        depth += (c == "{") - (c == "}")
+        outside += ";" if c == "}" and not depth else c if not depth else ""
+    for declaration in outside.split(";"):
+        words = re.match(r"\s*((?:\w+[\s*]+)+)(\w+)\(", declaration.replace("{", ""))
+        if words and not re.match(r"typedef|extern .*\(\*", words[1]) and words[2] != "static_assert":
+            yield words[2]
+
+
+def installed():
+    """Header, its text: of those that meson installs."""
+    for folder, _, files in os.walk(ROOT):
+        if "meson.build" not in files or os.path.relpath(folder, ROOT).split(os.sep)[0] not in (*FOLDERS, "handlers"):
+            continue
+        for call in re.findall(r"^ *install_headers\((.*?)\)$", read(os.path.join(folder, "meson.build")), re.M | re.S):
+            for header in re.findall(r"'([^']+\.h)'", call):
+                name = os.path.basename(header)
+                of_wire = os.path.dirname(header) == "wire" and os.path.exists(os.path.join(ROOT, "host-api", name))
+                yield name + (" of wire" if of_wire else ""), read(os.path.join(folder, header))
 
 
 def headers():
@@ -74,6 +107,7 @@ def main():
     named = {"%s.%s" % (name, n[-1]): page for n, page in pages.items() for name in own_names(page)}
     known = headers()
     there = [("%s: struct %s" % (n, name), yes) for n in pages if n.endswith(".3") for name, yes in shown(pages[n], named, known)]
+    declared = [(header, name) for header, text in installed() if header not in WITHOUT_PAGES for name in functions(text)]
     return tap.report([
         # A file of another name, be it a link or `.so`, does not survive each way that a tree is handed on: docs/pages.sh.
         ("each_page_has_its_file's_name", [n for n in pages if n[:-2] not in own_names(pages[n])]),
@@ -83,8 +117,12 @@ def main():
             for to, section in re.findall(r"^\.Xr (\S+) (\d)", text, re.M)
             if OURS.match(to) and "%s.%s" % (to, section) not in names]),
         ("synopsis_shows_the_structures_that_calls_take", [what for what, yes in there if not yes]),
-        ("there_are_pages_and_structures_to_look_at", [] if len(names) > 200 and len(pages) > 40 and len(there) > 50 else [
-            "%d names, %d pages, %d structures" % (len(names), len(pages), len(there))])])
+        ("each_function_of_an_installed_header_has_a_page", [
+            "%s: %s" % (header, name) for header, name in declared if name + ".3" not in names]),
+        ("headers_without_pages_are_installed", sorted(set(WITHOUT_PAGES) - {header for header, _ in installed()})),
+        ("there_are_pages_and_structures_to_look_at",
+         [] if len(names) > 200 and len(pages) > 40 and len(there) > 50 and len(declared) > 200 else [
+             "%d names, %d pages, %d structures, %d functions" % (len(names), len(pages), len(there), len(declared))])])
 
 
 if __name__ == "__main__":
