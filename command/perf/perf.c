@@ -180,10 +180,14 @@ static int serve(const struct asked *a, int listener)
 static int server(const struct asked *a)
 {
 	static struct door door;
+	struct sp_dev *dev;
 	const char *why;
-	const int rc = door_open(&door, a->host, a->port, &why);
-	int status;
+	int rc = sp_attach(a->nic, &dev), status;
 
+	if (rc) /* now, and not when a client has come */
+		return command_nic_fail("perf", a->nic, rc);
+	sp_dev_close(dev);
+	rc = door_open(&door, a->host, a->port, &why);
 	if (rc)
 		return command_fail("perf", "listening on port %s: %s", a->port, why ? why : strerror(-rc));
 	if (a->json)

@@ -171,9 +171,10 @@ def wrong_usage_is_said_with_status_2():
             p = Process([net.SPINDLE, "perf", "client", "x", option, value], env=h.environment())
             p.end(2)
             assert "spindle perf: %s must be " % option in p.stderr(), p.stderr()
-        p = Process([net.SPINDLE, "perf", "client", "127.0.0.1:1", "-n", "nobody"], env=h.environment())
-        p.end(1)
-        assert "nobody is not running" in p.stderr(), p.stderr()
+        for words in (("client", "127.0.0.1:1"), ("server", "--listen", "127.0.0.1:0"), ("server", "--listen", "127.0.0.1:0", "--once", "--json")):
+            p = Process([net.SPINDLE, "perf", *words, "-n", "nobody"], env=h.environment())
+            assert p.end(1) == [], words  # a server does not listen first
+            assert re.search(r"NIC nobody is not running \(.*\); 'spindle run' starts one", p.stderr()) and p.stderr().count("\n") == 1, p.stderr()
 
 
 if __name__ == "__main__":
