@@ -11,7 +11,9 @@ behind the opening fence:
                         what follows waits until it has said WORDS (- stands for a blank), or `until=` nothing
     sh root             run in a network namespace of its own, where the test may make one; else left out
     sh again            is repeated until it succeeds, for a minute: it needs what the terminal before it has just begun
-    sh needs=A,B        left out where a program is not installed, or, CAP_NET_ADMIN, no interface can be made
+    sh needs=A,B        left out where a program or a /FILE is not installed; CAP_NET_ADMIN: where no interface can be made;
+                        user-namespaces; no-AVX-512: where the processor has it
+    sh long=TEST        left out: that test does it, where tests/run --long runs it
     LANGUAGE file=NAME  is written to that file; `more`: is added to it
     LANGUAGE in=NAME    must be in that file, as it stands there
     diff file=NAME      lines with - and without sign must be in that file, one after the other; is changed so
@@ -25,6 +27,7 @@ import ctypes
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -93,26 +96,7 @@ def sanitized(build):
     return next(o["value"] for o in options if o["name"] == "b_sanitize") != "none"
 
 
-# Compiles for the clone what the build that is tested has compiled already: the object is that one, see made_of() below. (All
-# else, what the guide's handlers are made of as well, by cc.)
-COMPILER = """#!/bin/sh
-object= last=
-case $PWD in
-"%(clone)s/build" | "%(clone)s/build-"*)
-	for word; do
-		[ "$last" != -o ] || object=$word
-		last=$word
-	done
-	;;
-esac
-case $object in
-pipeline/lib*.o | handlers/lib*.o | host-api/lib*.o | testbed/lib*.o | spindle.p/*.o) [ -e "%(build)s/$object" ] || object= ;;
-*) object= ;;
-esac
-[ -n "$object" ] || exec "%(cc)s" "$@"
-cp "%(build)s/$object" "$object"
-"""
-OBJECTS = re.compile(r"(pipeline|handlers|host-api|testbed)/lib\S*\.o|spindle\.p/\S*\.o")  # the same in Python
+TAKEN = re.compile(r"(?!tests/)\S*\.o")  # of what taken_over.c takes over: what has been compiled
 
 
 class Terminal:
@@ -151,12 +135,31 @@ class Terminal:
         return self.process.returncode
 
 
+def no_avx512():
+    with open("/proc/cpuinfo") as f:
+        return " avx512f " not in f.read()
+
+
+def user_namespaces():
+    command = ["unshare", "--user", "--map-current-user", "--net", "--mount", "true"]
+    return not subprocess.run(command, stderr=subprocess.DEVNULL).returncode
+
+
+HAS = {"CAP_NET_ADMIN": may_unshare, "user-namespaces": user_namespaces, "no-AVX-512": no_avx512}  # what is no program
+
+
 def lacking(block):
     """What this block needs, and is not here."""
     for need in filter(None, block.mark.get("needs", "").split(",")):
-        if not (may_unshare() if need == "CAP_NET_ADMIN" else shutil.which(need)):
+        if not HAS.get(need, lambda need=need: os.path.exists(need) if need[0] == "/" else shutil.which(need))():
             return need
     return None
+
+
+def cpu_seconds():
+    """Of the commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Follower:
@@ -169,12 +172,11 @@ class Follower:
         os.makedirs(self.home)
         tree(self.source, self.clone)
         self.directory, self.said, self.left_out, self.terminals = self.clone, "", [], []
-        words = {"clone": self.clone, "build": self.build, "cc": shutil.which("cc") or "/usr/bin/cc"}
         self.environment = {
             "HOME": self.home, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "TMPDIR": self.work,
             "RUNTIME_DIRECTORY": self.work, "SPINDLE_SOCKETS": os.path.join(self.work, "sockets"),
             "NINJA": self.tool("ninja", '#!/bin/sh\nexec nice "%s" -j2 "$@"\n' % (shutil.which("ninja") or "/usr/bin/ninja")),
-            "CC": self.tool("cc", COMPILER % words),
+            "CC": self.compiler(),
             "CFLAGS": "-O0 -g0 -Wno-error"}  # quicker, and all the same to the documents
 
     def tool(self, name, text):
@@ -185,13 +187,22 @@ class Follower:
         os.chmod(path, 0o755)
         return path
 
+    def compiler(self):
+        """Makes for the clone what the build that is tested has made already: it takes that. (All else, what the guide's
+        handlers are made of as well, by cc.)"""
+        cc, program = shutil.which("cc") or "/usr/bin/cc", os.path.join(self.work, "tools", "cc")
+        words = ['-D%s="%s"' % (name, value) for name, value in (("CC", cc), ("CLONE", self.clone), ("BUILD", self.build))]
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "taken_over.c")
+        subprocess.run([cc, "-O1", *words, "-o", program, source], check=True)
+        return program
+
     def made_of(self):
         """Of which files of the source the objects that the clone takes over are made, as their compiler has told."""
         process = subprocess.run(["ninja", "-C", self.build, "-t", "deps"], stdout=subprocess.PIPE, text=True, check=True)
         files, ours = set(), False
         for line in process.stdout.splitlines():
             if line[:1] != " ":
-                ours = bool(OBJECTS.fullmatch(line.partition(": #deps")[0]))
+                ours = bool(TAKEN.fullmatch(line.partition(": #deps")[0]))
             elif ours:
                 path = os.path.normpath(os.path.join(self.build, line.strip()))
                 if path.startswith(self.source + "/") and not path.startswith(self.build + "/") and os.path.exists(path):
@@ -241,9 +252,13 @@ class Follower:
             assert status in (0, -signal.SIGINT, 128 + signal.SIGINT), "%s: status %s\n%s" % (terminal.block, status, said[-3000:])
         return said
 
+    def forsake(self):
+        """Terminals of a document that is not followed to its end."""
+        while self.terminals:
+            self.terminals.pop().end(signal.SIGKILL)
+
     def end(self):
-        for terminal in self.terminals:
-            terminal.end(signal.SIGKILL)
+        self.forsake()
         shutil.rmtree(self.work, ignore_errors=True)
 
     # ---- files ----
@@ -278,8 +293,15 @@ class Follower:
                 time.sleep(0.5)
 
     def follow(self, block):
-        if block.kind == "sh" and lacking(block):
-            print("# %s: left out, for there is no %s" % (block, lacking(block)), flush=True)
+        begin = time.monotonic(), cpu_seconds()
+        self.take(block)
+        if time.monotonic() - begin[0] >= 2:
+            print("# %s: %.0f s, %.0f of a processor" % (block, time.monotonic() - begin[0], cpu_seconds() - begin[1]), flush=True)
+
+    def take(self, block):
+        if block.kind == "sh" and ("long" in block.mark or lacking(block)):
+            why = block.mark["long"] + " does it" if "long" in block.mark else "there is no " + lacking(block)
+            print("# %s: left out, for %s" % (block, why), flush=True)
             self.left_out.append(block)
             self.said = None
         elif block.kind == "sh" and "until" in block.mark:
@@ -323,6 +345,7 @@ def main(rules, follower):
                 print("ok %d - %s # SKIP %s" % (number, name, skip), flush=True)
             except Exception as error:
                 failed = 1
+                follower.forsake()
                 print("".join("# %s\n" % line for line in ("%s: %s" % (type(error).__name__, error)).splitlines()[-30:]), end="")
                 print("not ok %d - %s" % (number, name), flush=True)
     finally:

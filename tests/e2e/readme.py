@@ -76,6 +76,11 @@ def pages_on_devices_and_networks_are_followed_to_their_ends():
 
 
 @rule
+def the_page_on_packages_is_followed_but_for_what_takes_long():
+    follows("docs/packaging.md", 5)
+
+
+@rule
 def the_page_on_verbs_programs_is_followed_to_its_end():
     if not shutil.which("ib_write_bw") or not os.path.isdir(os.path.join(BUILD, "host-api", "verbs")):
         raise follow.Skip("needs perftest, and a build with verbs")

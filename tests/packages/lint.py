@@ -100,6 +100,17 @@ class Packages:
         return (["debian/control lacks " + name for name in sorted(listed - IMPLIED - packaged)] +
                 ["debian-packages lacks " + name for name in sorted(packaged - ONLY_PACKAGED - listed)])
 
+    def the_page_says_what_the_container_file_does(self):
+        """packages/container runs that, word by word. What nobody asks there: yes, and no for what is recommended."""
+        page, file = (read(os.path.join(self.source, *path)) for path in (("docs", "packaging.md"), ("Containerfile",)))
+        commands = re.sub(r"^#.*\n|^RUN|\\\n| -y\b| --no-install-recommends", "", file, flags=re.M).replace("&&", "\n")
+        done = [line.strip() for line in commands.splitlines()]
+        done += re.findall(r"^# +(podman \S+(?: \S+)*?)(?:  .*)?$", file, re.M)
+        asked = [line.replace(" --no-install-recommends", "").replace(" ../", " /packages/") for block in
+                 re.findall(r"^```sh long=packages/container\n(.*?)^```", page, re.M | re.S) for line in block.splitlines()]
+        wrong = ["docs/packaging.md, not in Containerfile: " + line for line in asked if line not in done]
+        return wrong if len(asked) > 5 else wrong + ["%d commands" % len(asked)]
+
     def all_that_is_installed_is_in_a_package(self):
         """dh_missing fails where something is not."""
         need("dpkg-buildpackage", "dh", "meson")
@@ -170,7 +181,7 @@ class Packages:
 
 
 RULES = (Packages.changelogs_and_meson_agree_on_the_version, Packages.packages_of_the_libraries_are_called_after_their_sonames,
-         Packages.the_packages_and_quickstart_need_the_same_to_build, Packages.all_that_is_installed_is_in_a_package,
+         Packages.the_packages_and_quickstart_need_the_same_to_build, Packages.the_page_says_what_the_container_file_does, Packages.all_that_is_installed_is_in_a_package,
          Packages.lintian_finds_no_error, Packages.each_package_has_what_it_is_for, Packages.only_the_nic_needs_dpdk)
 
 
