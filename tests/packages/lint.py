@@ -78,6 +78,15 @@ class Packages:
         debian = re.match(r"spindle \(([^)]+)\)", read(os.path.join(self.source, "debian", "changelog"))).group(1)
         return [] if version == top == debian else ["meson.build %s, CHANGELOG.md %s, debian/changelog %s" % (version, top, debian)]
 
+    def what_is_released_has_a_maintainer_who_answers(self):
+        control, changes = (read(os.path.join(self.source, *path)) for path in (("debian", "control"), ("CHANGELOG.md",)))
+        maintainer = re.search(r"^Maintainer: .+ <.+@(.+)>$", control, re.M)
+        if not maintainer:
+            return ["debian/control has no Maintainer with an address"]
+        not_yet = re.search(r"^## .*, not released$", changes, re.M)
+        return ["CHANGELOG.md has a release, debian/control no address that answers"] if maintainer[1].endswith(
+            ".invalid") and not not_yet else []
+
     def packages_of_the_libraries_are_called_after_their_sonames(self):
         meson = read(os.path.join(self.source, "meson.build"))
         soversions = dict(re.findall(r"'([^']+)': '(\d+)'", re.search(r"^soversions = \{(.*)\}", meson, re.M).group(1)))
@@ -180,7 +189,8 @@ class Packages:
         return wrong
 
 
-RULES = (Packages.changelogs_and_meson_agree_on_the_version, Packages.packages_of_the_libraries_are_called_after_their_sonames,
+RULES = (Packages.changelogs_and_meson_agree_on_the_version, Packages.what_is_released_has_a_maintainer_who_answers,
+         Packages.packages_of_the_libraries_are_called_after_their_sonames,
          Packages.the_packages_and_quickstart_need_the_same_to_build, Packages.the_page_says_what_the_container_file_does, Packages.all_that_is_installed_is_in_a_package,
          Packages.lintian_finds_no_error, Packages.each_package_has_what_it_is_for, Packages.only_the_nic_needs_dpdk)
 
