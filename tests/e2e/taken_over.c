@@ -36,7 +36,7 @@ static int take_over(const char *name)
 	struct stat s;
 	int in, out, done = 0;
 
-	if (*name == '/' || strstr(name, "..") || !strncmp(name, "tests/", 6) || !strncmp(name, "meson-private/", 14))
+	if (*name == '/' || strstr(name, "../") || !strncmp(name, "tests/", 6) || !strncmp(name, "meson-private/", 14))
 		return 0;
 	/* A precompiled header stays empty: nothing is compiled with it, and the compiler takes none of another one. */
 	if (snprintf(from, sizeof(from), BUILD "/%.*s", header && slash ? (int)(slash - name) : (int)strlen(name),
