@@ -60,6 +60,9 @@ int sp_dma_read(struct sp_ctx *, const struct sp_mem *, uint64_t offset, void *t
 int sp_dma_or64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t bits);
 int sp_dma_add64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t n, uint64_t *old);
 int sp_dma_store64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t value);
+/* As store64, of the progress of what the application itself has posted: does not wake an application that sleeps until
+ * it receives something (SP_ARM_RECEIVE). */
+int sp_dma_progress64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t value);
 /* Compares with `expect` and stores `value` if equal, atomically. -EFAULT, -EINVAL as above. */
 int sp_dma_swap64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t expect, uint64_t value,
 		  uint64_t *old);

@@ -327,14 +327,14 @@ static sp_time sp_attached_deadline(struct sp_dev *dev)
 	return SP_NEVER;
 }
 
-static int sp_attached_arm(struct sp_dev *dev)
+static int sp_attached_arm(struct sp_dev *dev, enum sp_arm what)
 {
 	struct sp_attached *a = sp_attached(dev);
 
 	sp_attach_look(&a->link);
 	if (a->link.dead)
 		return a->link.dead;
-	sp_bell_arm(&a->queues->bell, a->wake);
+	sp_bell_arm(&a->queues->bell, a->wake, what);
 	return 0;
 }
 

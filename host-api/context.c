@@ -106,7 +106,7 @@ static int sp_sleep(struct sp_dev *dev, sp_time until)
 	return rc == -ETIMEDOUT || rc == -EINTR ? 0 : rc;
 }
 
-int sp_wait_until(struct sp_dev *dev, int (*poll)(void *arg), void *arg, sp_time timeout)
+int sp_wait_for(struct sp_dev *dev, enum sp_arm what, int (*poll)(void *arg), void *arg, sp_time timeout)
 {
 	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;
 	bool armed = false;
@@ -133,11 +133,16 @@ int sp_wait_until(struct sp_dev *dev, int (*poll)(void *arg), void *arg, sp_time
 				return rc;
 			continue;
 		}
-		rc = sp_dev_arm(dev);
+		rc = sp_dev_arm_for(dev, what);
 		if (rc == -EOPNOTSUPP)
 			sp_pause(dev, now);
 		else if (rc)
 			return rc;
 		armed = !rc;
 	}
+}
+
+int sp_wait_until(struct sp_dev *dev, int (*poll)(void *arg), void *arg, sp_time timeout)
+{
+	return sp_wait_for(dev, SP_ARM_ANY, poll, arg, timeout);
 }

@@ -46,6 +46,8 @@ int sp_mr_check(const struct sp_dev *dev, const struct sp_mr *mr, uint64_t offse
 
 /* Calls poll(arg) and drives the NIC in real time until poll returns anything but -EAGAIN; -ETIMEDOUT. */
 int sp_wait_until(struct sp_dev *dev, int (*poll)(void *arg), void *arg, sp_time timeout);
+/* The same; what: what wakes it. */
+int sp_wait_for(struct sp_dev *dev, enum sp_arm what, int (*poll)(void *arg), void *arg, sp_time timeout);
 #pragma GCC visibility pop
 
 #endif

@@ -177,19 +177,25 @@ sp_time sp_clock(void)
 	       (sp_time)(t.tv_nsec - origin.tv_nsec + 1000000000) * SP_NS;
 }
 
-void sp_bell_arm(struct sp_bell *bell, int fd)
+void sp_bell_arm(struct sp_bell *bell, int fd, enum sp_arm what)
 {
 	char bytes[64];
 
 	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
 		;
-	/* An exchange, not a store: it makes visible all that the NIC did before its last look at the bell. */
-	__atomic_exchange_n(&bell->armed, 1, __ATOMIC_SEQ_CST);
+	/* A locked operation, not a store: it makes visible all that the NIC did before its last look at the bell. Bits
+	 * are added: whoever has armed for more before is not forgotten. */
+	__atomic_fetch_or(&bell->armed, what == SP_ARM_RECEIVE ? SP_BELL_RECEIVE : SP_BELL_ANY, __ATOMIC_SEQ_CST);
+}
+
+int sp_dev_arm_for(struct sp_dev *dev, enum sp_arm what)
+{
+	return what == SP_ARM_ANY || what == SP_ARM_RECEIVE ? dev->ops->arm(dev, what) : -EINVAL;
 }
 
 int sp_dev_arm(struct sp_dev *dev)
 {
-	return dev->ops->arm(dev);
+	return sp_dev_arm_for(dev, SP_ARM_ANY);
 }
 
 int sp_dev_fd(struct sp_dev *dev)

@@ -25,7 +25,7 @@ struct sp_dev_ops {
 	int (*event_take)(struct sp_dev *, uint32_t id, struct sp_event *);
 	int (*progress)(struct sp_dev *, sp_time now);
 	sp_time (*next_deadline)(struct sp_dev *);
-	int (*arm)(struct sp_dev *);
+	int (*arm)(struct sp_dev *, enum sp_arm what);
 	int (*fd)(struct sp_dev *);	/* or -errno */
 	void (*close)(struct sp_dev *); /* releases dev->regions too; the library frees the handles */
 };
@@ -42,7 +42,8 @@ struct sp_dev {
 };
 
 struct sp_bell;
-/* Arming, for both: empties the wake-up socket fd, then arms the bell, before anything that the caller reads next. */
-void sp_bell_arm(struct sp_bell *bell, int fd);
+/* Arming, for both (what: checked): empties the wake-up socket fd, then arms the bell, before anything that the caller
+ * reads next. */
+void sp_bell_arm(struct sp_bell *bell, int fd, enum sp_arm what);
 
 #endif

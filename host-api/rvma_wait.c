@@ -108,7 +108,7 @@ int rvma_wait(struct rvma *r, const volatile struct rvma_notification *notificat
 	case RVMA_WAIT_MONITOR:
 		return rvma_wait_spin(r, notification, rvma_monitor_of_cpu(), timeout);
 	case RVMA_WAIT_SLEEP:
-		return sp_wait_until(r->dev, rvma_wait_look, &w, timeout);
+		return sp_wait_for(r->dev, SP_ARM_RECEIVE, rvma_wait_look, &w, timeout);
 	}
 	return -EINVAL;
 }

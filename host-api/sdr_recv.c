@@ -214,7 +214,7 @@ int sdr_recv_wait(struct sdr_recv *recv, enum sdr_wait what, uint64_t *seen, sp_
 
 	if (what == SDR_WAIT_ANY && !seen)
 		return -EINVAL;
-	return sp_wait_until(recv->qp->dev, sdr_recv_poll, &w, timeout);
+	return sp_wait_for(recv->qp->dev, SP_ARM_RECEIVE, sdr_recv_poll, &w, timeout);
 }
 
 static int sdr_recv_complete_any(void *recv)

@@ -112,6 +112,13 @@ sp_time sp_clock(void);
  * contexts, has changed an area of one, or is gone. A wake-up may be spurious. -ENODEV: the NIC has ended.
  * -ECONNABORTED: the NIC has died. -EOPNOTSUPP: the NIC has no threads (sp_progress does its work). */
 int sp_dev_arm(struct sp_dev *dev);
+/* The same; what: by what to be woken. SP_ARM_ANY is sp_dev_arm(). SP_ARM_RECEIVE: not by the mere progress of what the
+ * program has posted itself, as its sends end (also without success), may begin, or its receives open; by all else, as
+ * something received, an event, or the end. A program that has sent and sleeps until the answer is there is woken once
+ * and not twice. Whoever waits for a send, or for room for one, needs SP_ARM_ANY. Armings add up until a wake-up. A NIC
+ * older than this call wakes by anything. -EINVAL: no such value. */
+enum sp_arm { SP_ARM_ANY = 1, SP_ARM_RECEIVE = 2 };
+int sp_dev_arm_for(struct sp_dev *dev, enum sp_arm what);
 /* The descriptor, for poll and epoll. Do not read, write or close it; sp_dev_arm empties it. */
 int sp_dev_fd(struct sp_dev *dev);
 /* Sleeps until it is readable, at most `timeout` ps (SP_NEVER: no limit): 0, -ETIMEDOUT, -ENODEV, -ECONNABORTED or

@@ -8,11 +8,12 @@
 #include "worker.h"
 
 /* Marks the context: an event was posted, or the area has changed. */
-static inline void sp_touch(struct sp_view *v)
+static inline void sp_touch(struct sp_view *v, enum sp_news news)
 {
-	if (v->context->door && !v->touched) {
-		v->touched = true;
-		SLIST_INSERT_HEAD(&v->owner->touched, v, touched_next);
+	if (v->context->door && !(v->touched & news)) {
+		if (!v->touched)
+			SLIST_INSERT_HEAD(&v->owner->touched, v, touched_next);
+		v->touched |= news;
 	}
 }
 

@@ -50,7 +50,7 @@ struct sp_view {
 	TAILQ_ENTRY(sp_view) working;	       /* in the worker's list of views with deferred work */
 	uint64_t over_limit;		       /* the same: by this one */
 	uint64_t dropped;		       /* by the handler's reasons, and by the NIC's for this context */
-	bool touched;			       /* in the worker's list of views with something new for the host */
+	uint8_t touched; /* enum sp_news; not 0: in the worker's list of views with something new for the host */
 	SLIST_ENTRY(sp_view) touched_next;
 	/* ---- versions.c: [worker], or a control thread while the worker stands still */
 	uint64_t handed;     /* packets that this version ran, and a newer version counts */
@@ -69,6 +69,9 @@ struct sp_view {
 	LIST_ENTRY(sp_view) elsewhere;	  /* in the worker's list */
 	struct sp_paths *paths;
 } SP_CACHE_ALIGNED;
+
+/* What is new for the host. PROGRESS: how far what it has posted itself is; see SP_ARM_RECEIVE. */
+enum sp_news { SP_NEWS_OTHER = 1, SP_NEWS_PROGRESS = 2 };
 
 /* sp_ctx.watch */
 enum { SP_WATCH_TRACED = 1, SP_WATCH_PAYLOAD_LESS = 2 };

@@ -261,7 +261,7 @@ static int nic_get(struct way *w, uint64_t *value)
 		if (!w->sleep) {
 			r = pause_poll(w, &looks, begin);
 		} else if (!armed) {
-			r = sp_dev_arm(w->dev);
+			r = sp_dev_arm_for(w->dev, SP_ARM_RECEIVE);
 			armed = true;
 		} else {
 			r = sp_dev_wait(w->dev, PATIENCE);

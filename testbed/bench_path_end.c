@@ -171,7 +171,7 @@ static int get(struct end *e, unsigned i, uint64_t *woken, uint64_t *seen)
 			pause_end(e);
 			continue;
 		}
-		r = sp_dev_arm(e->dev);
+		r = sp_dev_arm_for(e->dev, SP_ARM_RECEIVE);
 		if (!r && sdr_recv_test(e->recv[i]) == -EAGAIN) {
 			r = sp_dev_wait(e->dev, PATIENCE);
 			*woken = rte_rdtsc();

@@ -97,8 +97,8 @@ static void rv_op_free(struct sp_ctx *c, struct rv_op *op)
 	if (op->mem)
 		sp_mem_put(c, op->mem);
 	line = s->layout.op + (uint64_t)(op - s->op) * sizeof(struct sp_rvma_op_status);
-	sp_dma_store64(c, s->area, line + offsetof(struct sp_rvma_op_status, status), op->status);
-	sp_dma_store64(c, s->area, line + offsetof(struct sp_rvma_op_status, number), op->number);
+	sp_dma_progress64(c, s->area, line + offsetof(struct sp_rvma_op_status, status), op->status);
+	sp_dma_progress64(c, s->area, line + offsetof(struct sp_rvma_op_status, number), op->number);
 	c->counters[op->status ? RV_OPS_FAILED : kind == RV_OP_PUT ? RV_PUTS_SENT : RV_GETS_DONE]++;
 }
 

@@ -54,7 +54,7 @@ unsigned sdr_send_datagrams(struct sp_ctx *c, struct sdr *s, unsigned budget)
 		sent++;
 	}
 	if (s->datagrams_sent != before)
-		sdr_publish(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
+		sdr_publish_progress(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
 	return sent;
 }
 

@@ -204,14 +204,14 @@ static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, con
 		slot->awaited = sdr_last_word(s, e->length);
 		for (unsigned i = 0; i < c->workers; i++) {
 			slot->stats[i] = (struct sdr_worker_stats){.packets = 0};
-			sdr_publish(c, s, sp_sdr_count(&s->layout, slot->index, i, c->workers), 0);
+			sdr_publish_progress(c, s, sp_sdr_count(&s->layout, slot->index, i, c->workers), 0);
 		}
 	}
-	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, length), e->length);
-	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, packets), 0);
-	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, immediate), 0);
-	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN);
-	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, message), e->message);
+	sdr_publish_progress(c, s, SDR_LINE(s, recv, slot->index, length), e->length);
+	sdr_publish_progress(c, s, SDR_LINE(s, recv, slot->index, packets), 0);
+	sdr_publish_progress(c, s, SDR_LINE(s, recv, slot->index, immediate), 0);
+	sdr_publish_progress(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN);
+	sdr_publish_progress(c, s, SDR_LINE(s, recv, slot->index, message), e->message);
 }
 
 static int sdr_open(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, struct sdr_post *e)
@@ -223,7 +223,7 @@ static int sdr_open(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, stru
 	rc = sp_message_open(c, sdr_key(slot)); /* from here on packets may come in, on any worker */
 	if (rc) {
 		__atomic_store_n(&slot->state, SDR_FREE, __ATOMIC_RELEASE);
-		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, message), 0);
+		sdr_publish_progress(c, s, SDR_LINE(s, recv, slot->index, message), 0);
 		return rc;
 	}
 	sdr_count_opened(s, slot, e->message - 1);
@@ -285,7 +285,7 @@ void sdr_open_due(struct sp_ctx *c)
 		__atomic_store_n(&s->next_open, s->next_open + 1, __ATOMIC_RELAXED);
 	}
 	if (s->next_open != before) {
-		sdr_publish(c, s, SDR_CONNECTION(s, granted), s->next_open);
+		sdr_publish_progress(c, s, SDR_CONNECTION(s, granted), s->next_open);
 		sdr_cts_start(c);
 	}
 }
@@ -519,7 +519,7 @@ int sdr_post(struct sp_ctx *c, const struct sp_command *command)
 	*e = (struct sdr_post){.message = k + 1, .mem = mem, .offset = offset, .length = length};
 	s->next_post++;
 	if (s->queued) /* the peer needs no clear-to-send: it may send into all that is posted */
-		sdr_publish(c, s, SDR_CONNECTION(s, granted), s->next_post);
+		sdr_publish_progress(c, s, SDR_CONNECTION(s, granted), s->next_post);
 	if (!s->queued)
 		sdr_open_due(c);
 	else if (slot->state == SDR_OPEN)

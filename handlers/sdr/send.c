@@ -16,7 +16,7 @@ static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
 	t->message = 0;
 	while (s->ended < s->next_send && s->sends[s->ended % s->slots].message != s->ended + 1)
 		__atomic_store_n(&s->ended, s->ended + 1, __ATOMIC_RELAXED);
-	sdr_publish(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), released), message);
+	sdr_publish_progress(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), released), message);
 	c->counters[SDR_MESSAGES_SENT] += s->connected;
 	if (s->first != SDR_NONE && s->sends[s->first].behind)
 		sp_issue_start(c, &s->issue); /* it may have waited for this message */
@@ -44,8 +44,8 @@ static void sdr_segment_done(struct sp_ctx *c, struct sdr *s, uint32_t index)
 	g->mem = NULL;
 	g->next = s->segment_free;
 	s->segment_free = index;
-	sdr_publish(c, s, SDR_CONNECTION(s, segments), ++s->segments_done);
-	sdr_publish(c, s, SDR_LINE(s, send, g->send, segments), ++t->segments);
+	sdr_publish_progress(c, s, SDR_CONNECTION(s, segments), ++s->segments_done);
+	sdr_publish_progress(c, s, SDR_LINE(s, send, g->send, segments), ++t->segments);
 	if (t->ended && t->head == SDR_NONE && !t->sent)
 		sdr_release(c, s, t);
 }
@@ -92,8 +92,8 @@ static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t lengt
 			       .head = SDR_NONE,
 			       .tail = SDR_NONE};
 	s->next_send++;
-	sdr_publish(c, s, SDR_LINE(s, send, index, segments), 0);
-	sdr_publish(c, s, SDR_LINE(s, send, index, message), k + 1);
+	sdr_publish_progress(c, s, SDR_LINE(s, send, index, segments), 0);
+	sdr_publish_progress(c, s, SDR_LINE(s, send, index, message), k + 1);
 	return 0;
 }
 
@@ -185,7 +185,7 @@ static int sdr_close(struct sp_ctx *c, struct sdr *s)
 	sp_timer_cancel(c, &s->timer[SDR_TIMER_PROBE]);
 	sdr_settle(c, s, true); /* if the application writes to them now, it spoils packets that nobody waits for */
 	sdr_drop_datagrams(c, s);
-	sdr_publish(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
+	sdr_publish_progress(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
 	for (uint32_t i = 0; i < s->slots; i++) {
 		struct sdr_send *t = &s->sends[i];
 
@@ -395,7 +395,7 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 	(void)issue;
 	sdr_settle(c, s, false);
 	if (may_send != s->published_may_send)
-		sdr_publish(c, s, SDR_CONNECTION(s, may_send), s->published_may_send = may_send);
+		sdr_publish_progress(c, s, SDR_CONNECTION(s, may_send), s->published_may_send = may_send);
 	/* ENDED is sent when all that was granted has ended, or when a message waits for clear-to-send, even while
 	 * others are being sent: the peer may be waiting for it before it grants more. */
 	if (__atomic_exchange_n(&s->answer, 0, __ATOMIC_RELAXED) && s->connected &&

@@ -263,6 +263,12 @@ static inline void sdr_publish(struct sp_ctx *c, const struct sdr *s, uint64_t o
 	sp_dma_store64(c, s->area, offset, value);
 }
 
+/* The same of how far the host's own sends and receives are, before anything is received: see sp_dma_progress64(). */
+static inline void sdr_publish_progress(struct sp_ctx *c, const struct sdr *s, uint64_t offset, uint64_t value)
+{
+	sp_dma_progress64(c, s->area, offset, value);
+}
+
 /* *p = max(*p, value) */
 static inline void sdr_raise(uint64_t *p, uint64_t value)
 {

@@ -120,8 +120,12 @@ static_assert(sizeof(struct sp_attach_request) == 48 && sizeof(struct sp_attach_
 
 /* ---- doorbell pages: one memory per application --------------------------------------------------------------------
  */
-/* The application wants to be woken. It sets armed before it looks a last time and sleeps. The NIC clears armed, then
- * sends a byte to the application's socket. The NIC takes any value but 0 for 1: a lie costs only the liar. */
+/* What the application wants to be woken for, one bit each: SP_BELL_ANY by any news, SP_BELL_RECEIVE not by the mere
+ * progress of what it has posted itself. It sets its bit before it looks a last time and sleeps; bits add up until the
+ * bell rings. The NIC clears armed, then sends a byte to the application's socket. The NIC takes any value but 0 and
+ * SP_BELL_RECEIVE for SP_BELL_ANY, as one that is older than SP_BELL_RECEIVE does with all: a lie costs only the liar.
+ */
+enum { SP_BELL_ANY = 1, SP_BELL_RECEIVE = 2 };
 struct sp_bell {
 	uint32_t armed;
 	uint8_t pad[60];

@@ -138,7 +138,7 @@ static __attribute__((noinline)) int heed(struct sp_view *v, const struct sp_eve
 {
 	struct sp_event copy;
 
-	sp_touch(v);
+	sp_touch(v, SP_NEWS_OTHER);
 	if (v->pub.watch & SP_WATCH_TRACED) {
 		copy = *e;
 		copy.context = v->context->id;
@@ -178,7 +178,7 @@ int sp_event_post(struct sp_ctx *ctx, const struct sp_event *e)
 	struct sp_event copy = *e;
 	int r = post(v, &copy);
 
-	return !r && v->context->heeded && !v->touched ? heed(v, e) : r;
+	return !r && v->context->heeded && !(v->touched & SP_NEWS_OTHER) ? heed(v, e) : r;
 }
 
 /* ---- commands ---- */
@@ -250,7 +250,7 @@ static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q, bool 
 		v = c->view[w->index];
 		before = v->meter.cycles;
 		if ((execute(w, c, &cmd, &result) || cmd.flags & SP_CMD_REPLY) && !post(v, &result))
-			sp_touch(v);
+			sp_touch(v, SP_NEWS_OTHER);
 		*spent += v->meter.cycles - before;
 		sp_scheduler_called(w, v->entity);
 		if (sp_limited_time(w, v->entity) && limited)

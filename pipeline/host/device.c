@@ -347,12 +347,12 @@ static int dev_fd(struct sp_dev *dev)
 	return r ? r : device_of(dev)->door.application;
 }
 
-static int dev_arm(struct sp_dev *dev)
+static int dev_arm(struct sp_dev *dev, enum sp_arm what)
 {
 	int r = open_door(device_of(dev));
 
 	if (!r)
-		sp_bell_arm(bell_of(device_of(dev)), device_of(dev)->door.application);
+		sp_bell_arm(bell_of(device_of(dev)), device_of(dev)->door.application, what);
 	return r;
 }
 

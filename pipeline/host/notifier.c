@@ -6,11 +6,16 @@
  * stack and sends a byte for each doorbell. A worker makes a system call only to wake the thread.
  *
  * Nothing is lost. Each side writes first, then reads, and all sides see one order of these steps:
- *   application: armed = 1, then reads events and area      worker: event or area, then reads armed
+ *   application: arms, then reads events and area           worker: event or area, then reads armed
  *   thread: asleep = 1, then reads the stack                worker: pushes, then reads asleep
  * The thread clears armed before it sends. An application that arms after that finds the news, or the byte. The
- * application's exchange and the worker's barrier order the first line; events and area are released and acquired, so
- * that ThreadSanitizer can follow.
+ * application's locked operation and the worker's barrier order the first line; events and area are released and
+ * acquired, so that ThreadSanitizer can follow.
+ *
+ * An application that has armed for what it receives is not rung for the progress of its own posts: its bell stays
+ * armed. If it then arms for any news, that is a locked operation as the first one was, after which it looks again: it
+ * sees the progress whose worker read the bell before. Bits that are armed go only when the thread clears all of them,
+ * and then a byte follows.
  *
  * Nothing that an application does makes the thread wait. It sends with MSG_DONTWAIT to a socket of its own, whose
  * flags and buffer the application cannot change, and which receives nothing. It never reads the eventfd: an edge of
@@ -210,11 +215,15 @@ void sp_doorbell_close(struct sp_nic *nic, struct sp_doorbell *door)
 		close(door->ring);
 }
 
-/* Wakes the application if its bell is armed. Call it after a full barrier: an application that arms later sees what
- * was written before. Only reads the bell: an atomic exchange in each poll would move its line between workers. */
-static void ring(struct sp_notifier *n, struct sp_doorbell *door)
+/* Wakes the application if its bell is armed for such news. Call it after a full barrier: an application that arms
+ * later sees what was written before. Only reads the bell: an atomic exchange in each poll would move its line between
+ * workers.
+ */
+static void ring(struct sp_notifier *n, struct sp_doorbell *door, unsigned news)
 {
-	if (!__atomic_load_n(&door->bell->armed, __ATOMIC_SEQ_CST) || atomic_exchange(&door->due, 1))
+	const uint32_t armed = __atomic_load_n(&door->bell->armed, __ATOMIC_SEQ_CST);
+
+	if (!armed || (armed == SP_BELL_RECEIVE && !(news & SP_NEWS_OTHER)) || atomic_exchange(&door->due, 1))
 		return;
 	door->next = atomic_load_explicit(&n->due, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak(&n->due, &door->next, door))
@@ -225,19 +234,21 @@ static void ring(struct sp_notifier *n, struct sp_doorbell *door)
 void sp_doorbells_ring(struct sp_worker *w)
 {
 	struct sp_view *v;
+	unsigned news;
 
 	rte_smp_mb();
 	while ((v = SLIST_FIRST(&w->touched))) {
 		SLIST_REMOVE_HEAD(&w->touched, touched_next);
-		v->touched = false;
-		ring(w->nic->notifier, v->context->door);
+		news = v->touched;
+		v->touched = 0;
+		ring(w->nic->notifier, v->context->door, news);
 	}
 }
 
 void sp_doorbell_ring(struct sp_nic *nic, struct sp_doorbell *door)
 {
 	rte_smp_mb();
-	ring(nic->notifier, door);
+	ring(nic->notifier, door, SP_NEWS_OTHER);
 }
 
 void sp_touch_forget(struct sp_worker *w, const struct sp_context *c)
@@ -246,5 +257,5 @@ void sp_touch_forget(struct sp_worker *w, const struct sp_context *c)
 
 	if (v->touched)
 		SLIST_REMOVE(&w->touched, v, sp_view, touched_next);
-	v->touched = false;
+	v->touched = 0;
 }

@@ -355,10 +355,10 @@ static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offse
 }
 
 /* The host may wait for a change of the area. */
-static void touch_area(struct sp_ctx *ctx, const struct sp_mem *m)
+static inline void touch_area(struct sp_ctx *ctx, const struct sp_mem *m, enum sp_news news)
 {
 	if (is_area(ctx, m))
-		sp_touch(sp_view_of(ctx));
+		sp_touch(sp_view_of(ctx), news);
 }
 
 /* Called last: the trace records the word's new value. */
@@ -376,7 +376,7 @@ int sp_dma_or64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uin
 	if (!at)
 		return err;
 	__atomic_fetch_or(at, bits, __ATOMIC_RELEASE);
-	touch_area(ctx, m);
+	touch_area(ctx, m, SP_NEWS_OTHER);
 	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
 }
 
@@ -388,7 +388,7 @@ int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, ui
 	if (!at)
 		return err;
 	was = __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL);
-	touch_area(ctx, m);
+	touch_area(ctx, m, SP_NEWS_OTHER);
 	if (old)
 		*old = was;
 	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
@@ -403,13 +403,13 @@ int sp_dma_swap64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, u
 	if (!at)
 		return err;
 	__atomic_compare_exchange_n(at, &expect, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-	touch_area(ctx, m);
+	touch_area(ctx, m, SP_NEWS_OTHER);
 	if (old)
 		*old = expect;
 	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
 }
 
-int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value)
+static inline int store(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value, enum sp_news news)
 {
 	int err;
 	uint64_t *at = word(ctx, m, offset, &err);
@@ -417,6 +417,16 @@ int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, 
 	if (!at)
 		return err;
 	__atomic_store_n(at, value, __ATOMIC_RELEASE);
-	touch_area(ctx, m);
+	touch_area(ctx, m, news);
 	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
+}
+
+int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value)
+{
+	return store(ctx, m, offset, value, SP_NEWS_OTHER);
+}
+
+int sp_dma_progress64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value)
+{
+	return store(ctx, m, offset, value, SP_NEWS_PROGRESS);
 }

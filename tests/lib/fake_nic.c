@@ -186,6 +186,11 @@ int sp_dma_store64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, ui
 	return 0;
 }
 
+int sp_dma_progress64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t value)
+{
+	return sp_dma_store64(c, m, offset, value);
+}
+
 /* ---- messages ---- */
 int sp_message_open(struct sp_ctx *c, uint64_t key)
 {

@@ -125,6 +125,11 @@ int sp_dma_store64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, ui
 	return 0;
 }
 
+int sp_dma_progress64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t value)
+{
+	return sp_dma_store64(c, m, offset, value);
+}
+
 int sp_event_post(struct sp_ctx *c, const struct sp_event *e)
 {
 	plugin_events++;

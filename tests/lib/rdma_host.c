@@ -90,7 +90,7 @@ static sp_time deadline(struct sp_dev *d)
 	return SP_NEVER;
 }
 
-static int arm(struct sp_dev *d)
+static int arm(struct sp_dev *d, enum sp_arm what)
 {
 	return -EOPNOTSUPP;
 }

@@ -62,6 +62,8 @@ static int command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_eve
 		return sp_dma_store64(c, s->area, 8, first);
 	case CMD_OR:
 		return sp_dma_or64(c, s->area, 8, first);
+	case CMD_PROGRESS:
+		return sp_dma_progress64(c, s->area, 8, first);
 	case CMD_ADD:
 		return sp_dma_add64(c, s->area, 8, first, &old);
 	case CMD_WRITE:

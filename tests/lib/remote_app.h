@@ -10,7 +10,7 @@
 
 /* ---- a handler that wants what it is told to want ---- */
 
-enum { CMD_NOTE = SP_CMD_OWN, CMD_EVENTS, CMD_STORE, CMD_OR, CMD_ADD, CMD_WRITE, CMD_PEEK };
+enum { CMD_NOTE = SP_CMD_OWN, CMD_EVENTS, CMD_STORE, CMD_OR, CMD_ADD, CMD_WRITE, CMD_PEEK, CMD_PROGRESS };
 
 struct remote_state {
 	const struct sp_mem *area;

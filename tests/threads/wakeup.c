@@ -13,7 +13,7 @@
 #define ROUNDS suite_times(100000)
 #define LONG   (60 * SP_SEC) /* a sleep that long has missed its wake-up */
 
-enum { CMD_STORE = SP_CMD_OWN, CMD_EVENT };
+enum { CMD_STORE = SP_CMD_OWN, CMD_EVENT, CMD_PROGRESS };
 
 static int echo_configure(struct sp_ctx *c, uint64_t *area)
 {
@@ -32,6 +32,13 @@ static int echo_attach(struct sp_ctx *c)
 static int echo_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *event)
 {
 	const struct sp_mem **area = c->state;
+
+	if (cmd->arg[1] || cmd->op == CMD_PROGRESS) { /* before the rest, or all that there is */
+		const int r = sp_dma_progress64(c, *area, 8, cmd->arg[0]);
+
+		if (r || cmd->op == CMD_PROGRESS)
+			return r;
+	}
 	if (cmd->op == CMD_STORE)
 		return sp_dma_store64(c, *area, 0, cmd->arg[0]);
 	return sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .arg = {cmd->arg[0]}});
@@ -70,6 +77,16 @@ static void start(uint16_t workers)
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
+/* Progress is waited for by those alone who arm for anything; they may have armed for less before. */
+static bool arm(struct sleeper *s, uint16_t op)
+{
+	const enum sp_arm what = op == CMD_PROGRESS || dut_random(&s->seed) % 2 ? SP_ARM_ANY : SP_ARM_RECEIVE;
+
+	if (what == SP_ARM_ANY && dut_random(&s->seed) % 2 && sp_dev_arm_for(s->dev, SP_ARM_RECEIVE))
+		return false;
+	return !sp_dev_arm_for(s->dev, what);
+}
+
 static void *sleeper_main(void *arg)
 {
 	struct sleeper *s = arg;
@@ -90,8 +107,9 @@ static void *sleeper_main(void *arg)
 		struct sp_event e;
 		bool first = true;
 
-		cmd.op = dut_random(&s->seed) % 2 ? CMD_STORE : CMD_EVENT;
+		cmd.op = (uint16_t[]){CMD_STORE, CMD_EVENT, CMD_PROGRESS}[dut_random(&s->seed) % 3];
 		cmd.arg[0] = s->rounds + 1;
+		cmd.arg[1] = dut_random(&s->seed) % 2;
 		if (sp_command_post(s->dev, &cmd))
 			s->wrong++;
 		while (pause--) /* so that the worker comes now before, now after the arming */
@@ -99,12 +117,15 @@ static void *sleeper_main(void *arg)
 		for (;; first = false) {
 			if (cmd.op == CMD_STORE && __atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) == cmd.arg[0])
 				break;
+			if (cmd.op == CMD_PROGRESS &&
+			    __atomic_load_n((uint64_t *)area + 1, __ATOMIC_ACQUIRE) == cmd.arg[0])
+				break;
 			if (cmd.op == CMD_EVENT && sp_event_take(s->dev, cmd.context, &e) == 1) {
 				s->wrong += e.arg[0] != cmd.arg[0];
 				break;
 			}
 			if (first) {
-				if (sp_dev_arm(s->dev))
+				if (!arm(s, cmd.op))
 					s->wrong++;
 				continue;
 			}
@@ -114,7 +135,7 @@ static void *sleeper_main(void *arg)
 				s->lost++;
 				break;
 			}
-			sp_dev_arm(s->dev); /* it may have been for nothing */
+			arm(s, cmd.op); /* it may have been for nothing */
 		}
 	}
 	return NULL;

@@ -23,6 +23,13 @@ static int waiting(const struct sp_device *d)
 	return n;
 }
 
+static int post(struct sp_device *d, uint32_t id, uint16_t op, uint64_t arg)
+{
+	struct sp_command cmd = {.op = op, .context = id, .arg = {arg}};
+
+	return sp_command_post(&d->pub, &cmd);
+}
+
 /* The workers have gone round since: what they had to ring has been marked. */
 static void gone_round(struct sp_device *d, uint32_t id)
 {
@@ -80,6 +87,55 @@ TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
 	CU_ASSERT_EQUAL(readable(sp_dev_fd(&other->pub), 10000), 1);
 	sp_dev_close(&d->pub);
 	sp_dev_close(&other->pub);
+	dut_stop(&dut);
+}
+
+/* Rounds of the same: the application sends, and its answer comes. Counts its wake-ups until it has that. */
+static unsigned woken_in(struct sp_device *d, uint32_t id, enum sp_arm what, unsigned messages)
+{
+	unsigned woken = 0;
+	void *area;
+	uint64_t len;
+
+	CU_ASSERT_EQUAL(sp_context_area(&d->pub, id, &area, &len), 0);
+	for (unsigned i = 1; i <= messages; i++) {
+		CU_ASSERT_EQUAL(sp_dev_arm_for(&d->pub, what), 0);
+		CU_ASSERT_EQUAL(remote_call(d, id, CMD_PROGRESS, i), 0); /* what it has sent is sent */
+		gone_round(d, id);
+		if (readable(sp_dev_fd(&d->pub), what == SP_ARM_ANY ? 10000 : 0)) {
+			woken++;
+			CU_ASSERT_EQUAL(sp_dev_arm_for(&d->pub, what), 0);
+		}
+		CU_ASSERT_EQUAL(*(uint64_t *)((uint8_t *)area + 8), i); /* whoever looks sees it */
+		CU_ASSERT_EQUAL(remote_call(d, id, CMD_STORE, 0), 0);	/* the answer */
+		woken += (unsigned)readable(sp_dev_fd(&d->pub), 10000);
+	}
+	return woken;
+}
+
+TEST(one_that_waits_for_what_it_receives_is_woken_once_a_message)
+{
+	start_with_threads();
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	uint32_t id = remote_opened(d, "qp=16;area=4096");
+
+	CU_ASSERT_EQUAL(woken_in(d, id, SP_ARM_ANY, 20), 40);
+	CU_ASSERT_EQUAL(woken_in(d, id, SP_ARM_RECEIVE, 20), 20);
+	CU_ASSERT_EQUAL(sp_dev_arm_for(&d->pub, 0), -EINVAL);
+	CU_ASSERT_EQUAL(sp_dev_arm_for(&d->pub, 3), -EINVAL);
+	/* Armings add up: who has armed for anything is woken by progress, whatever was armed for besides. */
+	for (unsigned i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(sp_dev_arm_for(&d->pub, i ? SP_ARM_ANY : SP_ARM_RECEIVE), 0);
+		CU_ASSERT_EQUAL(sp_dev_arm_for(&d->pub, i ? SP_ARM_RECEIVE : SP_ARM_ANY), 0);
+		CU_ASSERT_EQUAL(remote_call(d, id, CMD_PROGRESS, i), 0);
+		CU_ASSERT_EQUAL(readable(sp_dev_fd(&d->pub), 10000), 1);
+	}
+	/* An event and progress in one poll are an event. */
+	CU_ASSERT_EQUAL(sp_dev_arm_for(&d->pub, SP_ARM_RECEIVE), 0);
+	CU_ASSERT_EQUAL(post(d, id, CMD_PROGRESS, 1), 0);
+	CU_ASSERT_EQUAL(post(d, id, CMD_EVENTS, 1), 0);
+	CU_ASSERT_EQUAL(readable(sp_dev_fd(&d->pub), 10000), 1);
+	sp_dev_close(&d->pub);
 	dut_stop(&dut);
 }
 
@@ -162,13 +218,6 @@ static uint64_t walked(sp_time now)
 	return dut.nic->worker[0]->walked - before;
 }
 
-static int post(struct sp_device *d, uint32_t id, uint64_t arg)
-{
-	struct sp_command cmd = {.op = CMD_NOTE, .context = id, .arg = {arg}};
-
-	return sp_command_post(&d->pub, &cmd);
-}
-
 /* Where many are active a poll is long, and so many polls would be much longer. */
 TEST(many_quiet_applications_are_parked_after_fewer_polls)
 {
@@ -218,9 +267,10 @@ TEST(a_worker_walks_active_applications_only)
 		CU_ASSERT_NOT_EQUAL(sp_nic_next_deadline(dut.nic, 0), now);
 		for (unsigned i = 0; i < round; i++) {
 			CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 1);
-			CU_ASSERT_EQUAL(post(d[i], id[i], now), 0);
+			CU_ASSERT_EQUAL(post(d[i], id[i], CMD_NOTE, now), 0);
 			CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 0);
-			CU_ASSERT_EQUAL(post(d[i], id[i], now + round), 0); /* no one needs to be told again */
+			CU_ASSERT_EQUAL(post(d[i], id[i], CMD_NOTE, now + round),
+					0); /* no one needs to be told again */
 		}
 		CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), now); /* it is due at once */
 		CU_ASSERT_EQUAL(walked(now), round);
@@ -231,16 +281,16 @@ TEST(a_worker_walks_active_applications_only)
 	/* One that posts now and then stays active, and alone. */
 	for (unsigned i = 0; i < 10 * QUIET; i++) {
 		if (i % QUIET == 0)
-			CU_ASSERT_EQUAL(post(d[5], id[5], i), 0);
+			CU_ASSERT_EQUAL(post(d[5], id[5], CMD_NOTE, i), 0);
 		dut_poll(&dut, ++now);
 	}
 	CU_ASSERT_EQUAL(walked(++now), 1);
 	/* A call wakes, since it comes after what was posted before. */
-	CU_ASSERT_EQUAL(post(d[6], id[6], 1), 0);
+	CU_ASSERT_EQUAL(post(d[6], id[6], CMD_NOTE, 1), 0);
 	CU_ASSERT_EQUAL(remote_call(d[6], id[6], CMD_NOTE, 2), 0);
 	CU_ASSERT_EQUAL(remote_state_of(id[6])->last, 2);
 	/* They go parked, active, and about to be. */
-	CU_ASSERT_EQUAL(post(d[7], id[7], 1), 0);
+	CU_ASSERT_EQUAL(post(d[7], id[7], CMD_NOTE, 1), 0);
 	for (unsigned i = 0; i < ALL; i++)
 		sp_dev_close(&d[i]->pub);
 	CU_ASSERT_EQUAL(walked(++now), 0);
