@@ -18,7 +18,7 @@
 
 #define NAME "sim train"
 
-static int failed(int err)
+int sim_train_failed(int err)
 {
 	if (err == -ERANGE)
 		return command_fail(NAME, "it takes more than 2^62 ps, 53 days");
@@ -30,7 +30,7 @@ static int run(const struct train *t, const struct train_world *world, struct tr
 {
 	const int err = train_run(t, world, outcome);
 
-	return err ? failed(err) : 0;
+	return err ? sim_train_failed(err) : 0;
 }
 
 static int run_with_noise(const struct sim_train *s, const struct train *t, struct sim_train_result *r)
@@ -47,7 +47,7 @@ static int run_with_noise(const struct sim_train *s, const struct train *t, stru
 		status = command_fail(NAME, "%s: the detours take %.3g %% of the time, more than %g %%", s->os,
 				      100 * goal_detours_share(&detours), 100 * STALLS_SHARE_MAX);
 	else if (err)
-		status = failed(err);
+		status = sim_train_failed(err);
 	if (!status)
 		status = run(t, &world, &quiet);
 	r->quiet = quiet.all.end;
@@ -67,14 +67,16 @@ static int check_sums(const struct sim_train *s, struct sim_train_result *r)
 
 	if (err == -EBADMSG)
 		return command_fail(NAME, "a worker has a wrong sum");
-	return err && err != -ENOTSUP ? failed(err) : 0;
+	return err && err != -ENOTSUP ? sim_train_failed(err) : 0;
 }
 
 static int simulate(const struct sim_train *s, const struct train *t)
 {
 	const double began = sim_seconds();
 	struct sim_train_result r = {0};
-	int status = s->os ? run_with_noise(s, t, &r) : run(t, &s->world, &r.outcome);
+	int status = s->learns ? sim_train_learn(s, t, &r)
+		     : s->os   ? run_with_noise(s, t, &r)
+			       : run(t, &s->world, &r.outcome);
 
 	if (!status)
 		status = check_sums(s, &r);
@@ -99,22 +101,30 @@ static int write_goal(const struct sim_train *s, const struct train *t)
 	return err ? command_fail(NAME, "--write %s: cannot be written", s->write) : 0;
 }
 
+int sim_train_create(const struct sim_train *s, const struct train_config *c, struct train **t)
+{
+	const int err = train_create(c, t);
+
+	if (err == -E2BIG)
+		return command_fail(NAME, "%s with so many workers, steps and parts has more than %u operations",
+				    sim_train_schemes[s->scheme], TRAIN_OPS_MAX);
+	return err ? sim_train_failed(err) : 0;
+}
+
 int sim_train(int argc, char **argv)
 {
-	struct train *t;
+	struct train *t = NULL;
 	struct sim_train s;
 	int status = sim_train_arguments(&s, argc, argv);
-	int err;
 
 	if (status != OPTIONS_GO_ON)
 		return status;
-	err = train_create(&s.config, &t);
-	if (err == -E2BIG)
-		return command_fail(NAME, "%s with so many workers, steps and parts has more than %u operations",
-				    sim_train_schemes[s.scheme], TRAIN_OPS_MAX);
-	if (err)
-		return failed(err);
-	status = s.write ? write_goal(&s, t) : simulate(&s, t);
+	status = s.learns ? sim_train_learn_begin(&s) : 0;
+	if (!status)
+		status = sim_train_create(&s, &s.config, &t);
+	if (!status)
+		status = s.write ? write_goal(&s, t) : simulate(&s, t);
 	train_destroy(t);
+	train_state_free(&s.state);
 	return status;
 }

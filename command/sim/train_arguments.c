@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../options.h"
@@ -13,7 +14,7 @@
 #define DAY	(24 * 3600 * SP_SEC)
 #define BARRIER 64 /* bytes of its messages, unless --bytes says so */
 
-enum { PS = 1, LAYERS = 2, TENSOR = 4, HYBRID = 8, OTHER = 16 }; /* modes of options */
+enum { PS = 1, LAYERS = 2, TENSOR = 4, HYBRID = 8, OTHER = 16, SUMS = 32 }; /* modes of options */
 
 static const struct usage usage = {
 	.command = "sim train",
@@ -32,13 +33,13 @@ static const struct scheme {
 	bool offload;
 	unsigned mode;
 } schemes[] = {
-	{TRAIN_RING, false, OTHER},
-	{TRAIN_RING, true, OTHER},
-	{TRAIN_PS, false, PS},
-	{TRAIN_PS, true, PS},
+	{TRAIN_RING, false, SUMS},
+	{TRAIN_RING, true, SUMS},
+	{TRAIN_PS, false, PS | SUMS},
+	{TRAIN_PS, true, PS | SUMS},
 	{TRAIN_PS_ASYNC, false, OTHER},
-	{TRAIN_PS_SHARDED, false, OTHER},
-	{TRAIN_DECENTRALISED, false, OTHER},
+	{TRAIN_PS_SHARDED, false, SUMS},
+	{TRAIN_DECENTRALISED, false, SUMS},
 	{TRAIN_REDUCE_SCATTER, false, OTHER},
 	{TRAIN_ALL_GATHER, false, OTHER},
 	{TRAIN_BARRIER, false, OTHER},
@@ -60,6 +61,21 @@ static int take_noise(void *to, const char *text)
 	if (strncmp(text, "os:", 3) || !text[3])
 		return -EINVAL;
 	s->os = text + 3;
+	return 0;
+}
+
+/* "3@17" */
+static int take_kill(void *to, const char *text)
+{
+	struct sim_train *s = to;
+	unsigned worker, step;
+	int end = 0;
+
+	if (text[0] < '0' || text[0] > '9' || sscanf(text, "%9u@%9u%n", &worker, &step, &end) != 2 || text[end])
+		return -EINVAL;
+	s->kills = true;
+	s->killed = worker;
+	s->killed_step = step;
 	return 0;
 }
 
@@ -112,6 +128,25 @@ static const struct option_row world_rows[] = {
 	{0},
 };
 
+static const struct option_row number_rows[] = {
+	{"parameters", 0, OPTION_NUMBER, "N", "of each worker, which are trained and compared (1024)", AT(parameters),
+	 .least = 1, .most = TRAIN_NUMBERS_MAX, .modes = SUMS},
+	{"checkpoint", 0, OPTION_NUMBER, "N", "worker 0 sends parameters and momentum to storage after each N steps",
+	 AT(config.checkpoint), .least = 1, .most = TRAIN_OPS_MAX, .modes = SUMS},
+	{"checkpoint-share", 0, OPTION_REAL, "R", "of its link that this takes, at most (0.1)", AT(share), .low = 0.001,
+	 .high = 1, .modes = SUMS},
+	{"checkpoint-file", 0, OPTION_STRING, "FILE", "the latest checkpoint that has reached storage",
+	 AT(checkpoint_file), .least = 1, .wants = "the name of a file", .modes = SUMS},
+	{"resume", 0, OPTION_STRING, "FILE", "begin with this checkpoint, up to --steps in all", AT(resume), .least = 1,
+	 .wants = "the name of a file", .modes = SUMS},
+	{"kill", 0, OPTION_CALL, "W@K",
+	 "worker W dies in step K, counted from 0, and all begin again with the last checkpoint", .take = take_kill,
+	 .wants = "the number of a worker, @ and that of a step: 3@17", .modes = SUMS},
+	{"detect", 0, OPTION_TIME, "T", "after this time the others notice, and have begun again (1ms)", AT(detect),
+	 .most = DAY, .modes = SUMS},
+	{0},
+};
+
 static const struct option_row show_rows[] = {
 	{"write", 'w', OPTION_STRING, "FILE",
 	 "write the schedule as GOAL, and do not simulate it; - is standard output", AT(write), .least = 1,
@@ -124,6 +159,31 @@ static const struct option_row show_rows[] = {
 static uint32_t given_or(uint64_t given, uint32_t otherwise)
 {
 	return given ? (uint32_t)given : otherwise;
+}
+
+static int check_numbers(const struct sim_train *s, const struct options *o)
+{
+	const uint32_t workers = given_or(s->workers, 8), steps = given_or(s->steps, 1);
+
+	if (s->os)
+		return options_misuse(&usage,
+				      "with --noise there are no --parameters, --checkpoint, --resume or --kill");
+	if (options_has(o, "checkpoint-share") && !s->config.checkpoint)
+		return options_misuse(&usage, "--checkpoint-share needs --checkpoint");
+	if (s->checkpoint_file && !s->config.checkpoint)
+		return options_misuse(&usage, "--checkpoint-file needs --checkpoint");
+	if (options_has(o, "detect") && !s->kills)
+		return options_misuse(&usage, "--detect needs --kill");
+	if (!s->kills)
+		return OPTIONS_GO_ON;
+	if (s->config.checkpoint && !s->checkpoint_file)
+		return options_misuse(&usage, "--kill with --checkpoint needs --checkpoint-file");
+	if (s->killed >= workers || s->killed_step >= steps)
+		return options_misuse(&usage, "--kill: there are workers 0 to %u and steps 0 to %u", workers - 1,
+				      steps - 1);
+	if (s->write)
+		return options_misuse(&usage, "--write writes one schedule, and with --kill there are two");
+	return OPTIONS_GO_ON;
 }
 
 static int check(const struct sim_train *s, const struct options *o)
@@ -139,6 +199,8 @@ static int check(const struct sim_train *s, const struct options *o)
 		return options_misuse(&usage, "--compute and --backward must be whole nanoseconds");
 	if (s->coscheduled && !s->os)
 		return options_misuse(&usage, "--coscheduled needs --noise");
+	if (s->learns)
+		return check_numbers(s, o);
 	if ((schemes[s->scheme].mode & HYBRID) && s->link / given_or(s->workers, 8) < 1000)
 		return options_misuse(&usage, "--link must leave each worker 1k (bit/s) or more");
 	return OPTIONS_GO_ON;
@@ -160,6 +222,8 @@ static void conclude(struct sim_train *s, const struct options *o)
 	c->layers = given_or(s->layers, 1);
 	if (!options_has(o, "bytes"))
 		c->bytes = c->scheme == TRAIN_BARRIER ? BARRIER : 64 << 20;
+	c->checkpoint_bytes = 2 * c->bytes; /* parameters and momentum */
+	c->checkpoint_rate = (uint64_t)(s->share * (double)s->link);
 	c->compute = s->compute / SP_NS;
 	c->backward = options_has(o, "backward") ? s->backward / SP_NS : layers ? 2 * c->compute : 0;
 	if (!options_has(o, "inside-latency"))
@@ -174,11 +238,19 @@ int sim_train_arguments(struct sim_train *s, int argc, char **argv)
 	struct options o = {&usage,
 			    {{NULL, work_rows, s, NULL},
 			     {"The world:", world_rows, s, NULL},
+			     {"Numbers, checkpoints and a death:", number_rows, s, NULL},
 			     {"What is shown:", show_rows, s, NULL}}};
 	int status;
 
-	*s = (struct sim_train){.link = 100000000000, .inside = 300000000000, .latency = SP_US, .seed = 1};
+	*s = (struct sim_train){.link = 100000000000,
+				.inside = 300000000000,
+				.latency = SP_US,
+				.seed = 1,
+				.share = 0.1,
+				.detect = SP_MS};
 	status = options_parse(&o, argc, argv);
+	for (unsigned i = 0; status == OPTIONS_GO_ON && number_rows[i].name; i++)
+		s->learns |= options_has(&o, number_rows[i].name);
 	if (status == OPTIONS_GO_ON)
 		status = check(s, &o);
 	if (status == OPTIONS_GO_ON)

@@ -30,7 +30,7 @@ static void greatest(uint64_t *most, uint64_t value)
 
 static void workers(struct summary *m, const struct train *t, const struct links_node *node)
 {
-	const uint32_t n = m->server ? t->ranks - 1 : t->ranks;
+	const uint32_t n = t->ranks - (m->server ? 1 : 0) - train_has_store(&t->config);
 
 	for (uint32_t i = 0; i < n; i++) {
 		for (unsigned k = 0; k < LINKS_NICS; k++) {
@@ -57,7 +57,7 @@ static struct summary summarise(const struct train *t, const struct train_outcom
 		m.least = i && m.least < took ? m.least : took;
 		m.longest = m.longest > took ? m.longest : took;
 	}
-	m.mean = seconds(o->all.end) / c->steps;
+	m.mean = seconds(o->step[c->steps - 1]) / c->steps; /* a checkpoint may still be on its way */
 	if (c->scheme == TRAIN_PIPELINE || c->scheme == TRAIN_HYBRID || c->scheme == TRAIN_TENSOR)
 		m.ideal = seconds((c->compute + c->backward) * SP_NS) * c->micro_batches * c->layers;
 	if (c->scheme == TRAIN_HYBRID)
@@ -108,6 +108,29 @@ static void config_json(json_t *all, const struct sim_train *s)
 						 "link_ratio", (double)s->inside / (double)s->link));
 }
 
+static void numbers_json(json_t *all, const struct sim_train *s, const struct sim_train_result *r)
+{
+	const struct sim_train_restart *a = &r->restart;
+	char digest[17];
+
+	snprintf(digest, sizeof(digest), "%016" PRIx64, r->digest);
+	json_object_update_new(all,
+			       json_pack("{s:o, s:s, s:o, s:o}", "parameters", integer(s->state.numbers), "digest",
+					 digest, "seed", integer(s->seed), "first_step", integer(s->config.before)));
+	if (s->config.checkpoint)
+		json_object_update_new(all,
+				       json_pack("{s:o, s:f, s:o, s:f}", "checkpoint", integer(s->config.checkpoint),
+						 "checkpoint_bps", (double)s->config.checkpoint_rate, "checkpoints",
+						 integer(r->checkpoints), "checkpoint_s", seconds(r->checkpoint_time)));
+	if (s->kills)
+		json_object_set_new(all, "restart",
+				    json_pack("{s:o, s:o, s:f, s:f, s:o, s:o, s:f, s:b}", "killed", integer(s->killed),
+					      "killed_step", integer(s->killed_step), "died_s", seconds(a->died),
+					      "noticed_s", seconds(a->noticed), "checkpoints", integer(a->checkpoints),
+					      "first_step", integer(a->from), "time_s", seconds(a->end), "equal",
+					      a->equal));
+}
+
 static int show_json(const struct sim_train *s, const struct train *t, const struct sim_train_result *r,
 		     const struct summary *m)
 {
@@ -131,6 +154,8 @@ static int show_json(const struct sim_train *s, const struct train *t, const str
 		json_object_set_new(all, "link_ratio_needed", json_real(m->needed));
 	if (r->compared)
 		json_object_set_new(all, "sums_compared", integer(r->compared));
+	if (s->learns)
+		numbers_json(all, s, r);
 	if (s->config.scheme == TRAIN_PS_ASYNC)
 		json_object_update_new(all, json_pack("{s:o, s:f, s:o}", "updates", integer(o->updates), "stale_mean",
 						      (double)o->stale_sum / (double)o->updates, "stale_max",
@@ -204,6 +229,23 @@ static void show_ends(const struct sim_train *s, const struct train *t, const st
 		printf("%" PRIu64 " sums compared, all right\n", r->compared);
 }
 
+static void show_numbers(const struct sim_train *s, const struct sim_train_result *r)
+{
+	const struct sim_train_restart *a = &r->restart;
+
+	printf("\nparameters   %16u of each worker; of them and momentum FNV-1a is %016" PRIx64 "\n", s->state.numbers,
+	       r->digest);
+	if (s->config.checkpoint)
+		printf("checkpoints  %16u reached storage, the latest %.9g us after its step\n", r->checkpoints,
+		       seconds(r->checkpoint_time) * 1e6);
+	if (!s->kills)
+		return;
+	printf("worker %u died in step %u, at %.9g us; the others noticed at %.9g us\n", s->killed, s->killed_step,
+	       seconds(a->died) * 1e6, seconds(a->noticed) * 1e6);
+	printf("all began again with step %" PRIu64 "%s, and ended at %.9g us with the same parameters\n", a->from,
+	       a->checkpoints ? ", from the checkpoint" : ": no checkpoint had reached storage", seconds(a->end) * 1e6);
+}
+
 static void show_text(const struct sim_train *s, const struct train *t, const struct sim_train_result *r,
 		      const struct summary *m)
 {
@@ -224,6 +266,8 @@ static void show_text(const struct sim_train *s, const struct train *t, const st
 		printf("links inside %16.6g times as fast as the network; %g is enough\n",
 		       (double)s->inside / (double)s->link, m->needed);
 	show_ends(s, t, r, m);
+	if (s->learns)
+		show_numbers(s, r);
 	printf("\n%" PRIu64 " events in %.3g s\n", o->all.events, r->wall);
 }
 

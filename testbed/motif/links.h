@@ -26,7 +26,7 @@
 #include "../goal/schedule.h"
 
 #define LINKS_NICS     2u
-#define LINKS_CPUS     2u
+#define LINKS_CPUS     3u
 #define LINKS_OPS_MAX  (1u << 28)   /* of all ranks */
 #define LINKS_TIME_MAX (1ull << 62) /* ps; 53 days */
 

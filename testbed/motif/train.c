@@ -11,11 +11,17 @@ static uint32_t add(struct train_builder *b, const struct goal_op *op, uint32_t 
 {
 	uint32_t index = TRAIN_NONE;
 
+	if (b->dead)
+		return index;
 	if (!b->err && b->ops++ >= TRAIN_OPS_MAX)
 		b->err = -E2BIG;
 	if (!b->err)
 		b->err = goal_add(b->train->goal, b->rank, op, &index);
 	train_requires(b, index, after);
+	if (b->dying && op->type == GOAL_SEND && op->cpu != TRAIN_PACER) {
+		b->dead = true;
+		b->train->death = index;
+	}
 	return index;
 }
 
@@ -48,12 +54,14 @@ uint32_t train_receive_and_add(struct train_builder *b, uint32_t from, uint64_t 
 
 void train_requires(struct train_builder *b, uint32_t op, uint32_t before)
 {
-	if (!b->err && before != TRAIN_NONE)
+	if (!b->err && op != TRAIN_NONE && before != TRAIN_NONE)
 		b->err = goal_requires(b->train->goal, b->rank, op, before);
 }
 
 void train_tail(struct train_builder *b, uint32_t op)
 {
+	if (op == TRAIN_NONE)
+		return;
 	if (b->tails == b->tail_room) {
 		const uint32_t room = b->tail_room ? 2 * b->tail_room : 64;
 		uint32_t *tail = realloc(b->tail, room * sizeof(*tail));
@@ -258,16 +266,25 @@ static bool in_layers(const struct train_config *c)
 	return c->scheme == TRAIN_PIPELINE || c->scheme == TRAIN_TENSOR || c->scheme == TRAIN_HYBRID;
 }
 
+static bool has_server(const struct train_config *c)
+{
+	return c->scheme == TRAIN_PS || c->scheme == TRAIN_PS_ASYNC;
+}
+
 static void step(struct train_builder *b)
 {
-	const bool has_server = train_ranks(b->c) > b->c->workers && !in_layers(b->c);
-	const bool server = has_server && b->rank == b->c->workers;
+	const bool server = has_server(b->c) && b->rank == b->c->workers;
+	const bool store = train_has_store(b->c) && b->rank + 1 == b->train->ranks;
+	const bool writes = !b->rank && train_checkpoint_due(b->c, b->step);
 	uint32_t join;
 
 	b->tails = 0;
-	b->cpu = b->c->offload && (server || !has_server) ? TRAIN_NIC : TRAIN_HOST;
+	b->dying = b->c->dies && b->rank == b->c->dying && b->step == b->c->dying_step;
+	b->cpu = b->c->offload && (server || !has_server(b->c)) ? TRAIN_NIC : TRAIN_HOST;
 	if (in_layers(b->c))
 		train_layers(b);
+	else if (store)
+		train_checkpoint_store(b);
 	else if (server && b->c->scheme == TRAIN_PS)
 		ps_server(b);
 	else if (server)
@@ -277,8 +294,12 @@ static void step(struct train_builder *b)
 	join = train_calc(b, 0, b->cpu, b->begin);
 	for (uint32_t i = 0; i < b->tails; i++)
 		train_requires(b, join, b->tail[i]);
+	if (writes) /* there is memory for one checkpoint */
+		train_requires(b, join, b->streamed);
 	b->train->join[(uint64_t)b->rank * b->c->steps + b->step] = join;
 	b->begin = join;
+	if (writes)
+		train_checkpoint_send(b, join);
 }
 
 static bool within_bounds(const struct train_config *c)
@@ -298,6 +319,12 @@ static bool within_bounds(const struct train_config *c)
 	if (in_layers(c) &&
 	    (!c->micro_batches || !c->layers || c->micro_batches > TRAIN_OPS_MAX || c->layers > TRAIN_OPS_MAX))
 		return false;
+	if ((c->dies || train_has_store(c)) &&
+	    (!train_parts_of(c) || c->scheme == TRAIN_REDUCE_SCATTER || c->checkpoint_bytes > TRAIN_BYTES_MAX ||
+	     (c->checkpoint && !c->checkpoint_rate) || c->before > UINT32_MAX - c->steps))
+		return false;
+	if (c->dies && (c->dying >= c->workers || c->dying_step >= c->steps))
+		return false;
 	return c->compute < LINKS_TIME_MAX / SP_NS && c->backward < LINKS_TIME_MAX / SP_NS;
 }
 
@@ -305,7 +332,7 @@ uint32_t train_ranks(const struct train_config *c)
 {
 	if (c->scheme == TRAIN_HYBRID)
 		return c->workers * c->servers;
-	return c->workers + (c->scheme == TRAIN_PS || c->scheme == TRAIN_PS_ASYNC);
+	return c->workers + has_server(c) + train_has_store(c);
 }
 
 static int build(struct train *t)
@@ -313,7 +340,10 @@ static int build(struct train *t)
 	struct train_builder b = {.train = t, .c = &t->config};
 
 	for (b.rank = 0; b.rank < t->ranks && !b.err; b.rank++) {
-		b.begin = TRAIN_NONE;
+		b.cpu = TRAIN_HOST;
+		b.dead = false;
+		b.streamed = TRAIN_NONE;
+		b.begin = train_checkpoint_restore(&b);
 		for (b.step = 0; b.step < t->config.steps && !b.err; b.step++)
 			step(&b);
 	}

@@ -20,6 +20,7 @@
 #define TRAIN_OPS_MAX	  (1u << 23) /* operations of a schedule; they take about 100 bytes each */
 #define TRAIN_HOST	  0	     /* processors, "cpu" of an operation */
 #define TRAIN_NIC	  1	     /* ... of handlers; nothing disturbs it */
+#define TRAIN_PACER	  2	     /* ... that sends a checkpoint's parts, one at a time */
 #define TRAIN_NETWORK	  0	     /* links, "nic" of an operation */
 #define TRAIN_INSIDE	  1	     /* ... between the workers of a server, of a hybrid */
 
@@ -51,13 +52,22 @@ struct train_config {
 	uint64_t compute;  /* ns: a step, or the forward pass of a micro-batch through a stage or layer */
 	uint64_t backward; /* ns: the same of the backward pass */
 	uint64_t add_rate; /* bit/s at which gradients are added, by the host or the NIC; 0: that takes no time */
+	/* Of PS, PS_SHARDED, DECENTRALISED and RING. What a worker knows goes to storage, which is the last rank. */
+	uint32_t checkpoint;	    /* worker 0 sends it there after each so many steps; 0: never */
+	uint64_t checkpoint_bytes;  /* up to TRAIN_BYTES_MAX */
+	uint64_t checkpoint_rate;   /* bit/s of what it sends; not 0 */
+	uint32_t before;	    /* steps that were made before this schedule */
+	bool restore;		    /* all workers begin with what storage sends them */
+	bool dies;		    /* a worker does nothing after the first message of one of its steps */
+	uint32_t dying, dying_step; /* which; the step: of this schedule */
 };
 
 struct train {
 	struct goal *goal; /* finished */
 	struct train_config config;
 	uint32_t ranks; /* workers first */
-	uint32_t *join; /* [rank * steps + step]: the operation that ends the step */
+	uint32_t *join; /* [rank * steps + step]: the operation that ends the step; UINT32_MAX: that never comes */
+	uint32_t death; /* operation of config.dying, its last */
 };
 
 /* A schedule, *train, which the caller destroys. -EINVAL: beyond the bounds above; -E2BIG: more than TRAIN_OPS_MAX;
@@ -65,8 +75,9 @@ struct train {
 int train_create(const struct train_config *config, struct train **train);
 void train_destroy(struct train *train); /* may be NULL */
 
-/* Ranks of a scheme: its workers, and a server of PS and PS_ASYNC. */
+/* Ranks of a scheme: its workers, a server of PS and PS_ASYNC, and storage if there are checkpoints. */
 uint32_t train_ranks(const struct train_config *config);
+bool train_has_store(const struct train_config *config); /* the last rank is storage */
 
 /* What a schedule meets: as in links.h. */
 struct train_world {
