@@ -89,27 +89,26 @@ struct noises {
 	struct goal_draws latency[2], bandwidth[2]; /* near, far */
 };
 
-/* Reads a distribution, and scales it so that its medians are those of near and far. */
-static int read_draws(const struct sim_goal *s, const char *file, enum goal_column column, const uint64_t median[2],
-		      struct goal_draws to[2])
+int sim_draws_read(const char *command, const char *file, enum goal_column column, uint32_t skip, uint32_t of,
+		   const uint64_t *median, unsigned n, struct goal_draws *to)
 {
-	FILE *f = open_input(file);
+	FILE *f = strcmp(file, "-") ? fopen(file, "r") : stdin;
 	struct goal_draws raw;
 	char why[512];
 	int err;
 
 	if (!f)
-		return 1;
-	err = goal_draws_read(&raw, f, file, column, s->skip, s->of, why, sizeof(why));
+		return command_fail(command, "%s: %s", file, strerror(errno));
+	err = goal_draws_read(&raw, f, file, column, skip, of, why, sizeof(why));
 	close_input(f);
 	if (err)
-		return command_fail(NAME, "%s", why);
-	for (unsigned i = 0; i < 2 && !err; i++)
+		return command_fail(command, "%s", why);
+	for (unsigned i = 0; i < n && !err; i++)
 		err = goal_draws_scale(&raw, median[i], &to[i]);
 	goal_draws_free(&raw);
 	if (err == -EINVAL)
-		return command_fail(NAME, "%s: the median is 0, which cannot be scaled", file);
-	return err ? command_fail(NAME, "%s: %s", file, strerror(-err)) : 0;
+		return command_fail(command, "%s: the median is 0, which cannot be scaled", file);
+	return err ? command_fail(command, "%s: %s", file, strerror(-err)) : 0;
 }
 
 int sim_detours_read(const char *command, const char *file, struct goal_detours *d)
@@ -131,10 +130,10 @@ static int add_noise(const struct sim_goal *s, struct goal_loggops *p, struct no
 	const bool far = sys && s->racks != GOAL_NEAR;
 	const uint64_t L[2] = {p->hop[0].L, far ? sys->far.L : p->hop[1].L};
 	const uint64_t G[2] = {p->hop[0].G, far ? sys->far.G : p->hop[1].G};
-	int status = s->latency ? read_draws(s, s->latency, GOAL_TIME, L, n->latency) : 0;
+	int status = s->latency ? sim_draws_read(NAME, s->latency, GOAL_TIME, s->skip, s->of, L, 2, n->latency) : 0;
 
 	if (!status && s->bandwidth)
-		status = read_draws(s, s->bandwidth, GOAL_A_BYTE, G, n->bandwidth);
+		status = sim_draws_read(NAME, s->bandwidth, GOAL_A_BYTE, s->skip, s->of, G, 2, n->bandwidth);
 	if (!status && s->os)
 		status = sim_detours_read(NAME, s->os, &n->os);
 	for (unsigned i = 0; i < 2; i++) {

@@ -44,6 +44,10 @@ int sim_goal_schedule(const struct sim_goal *s, struct goal **g);
 int sim_goal_write(const struct sim_goal *s, const struct goal *g); /* to s->write */
 /* A file of hosts' detours; - is standard input. Exit status; the caller frees. */
 int sim_detours_read(const char *command, const char *file, struct goal_detours *d);
+/* A distribution from a file; - is standard input. to: n of it, each scaled so that its median is that of median[].
+ * Exit status; the caller frees. */
+int sim_draws_read(const char *command, const char *file, enum goal_column column, uint32_t skip, uint32_t of,
+		   const uint64_t *median, unsigned n, struct goal_draws *to);
 /* With --topology: packets over a network of switches. Exit status. */
 int sim_goal_network(int argc, char **argv);
 

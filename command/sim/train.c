@@ -33,31 +33,57 @@ static int run(const struct train *t, const struct train_world *world, struct tr
 	return err ? sim_train_failed(err) : 0;
 }
 
+struct noises {
+	struct goal_detours detours;
+	struct stalls stalls;
+	struct goal_draws latency;
+};
+
+static int add_detours(const struct sim_train *s, const struct train *t, struct train_world *world, struct noises *n)
+{
+	int status = sim_detours_read(NAME, s->os, &n->detours), err;
+
+	if (status)
+		return status;
+	err = stalls_create(&n->stalls, &n->detours, t->ranks, s->coscheduled, s->seed);
+	if (err == -ERANGE)
+		return command_fail(NAME, "%s: the detours take %.3g %% of the time, more than %g %%", s->os,
+				    100 * goal_detours_share(&n->detours), 100 * STALLS_SHARE_MAX);
+	world->stretch = stalls_stretch;
+	world->arg = &n->stalls;
+	return err ? sim_train_failed(err) : 0;
+}
+
+static int add_latencies(const struct sim_train *s, struct train_world *world, struct noises *n)
+{
+	world->latency = &n->latency;
+	world->seed = s->seed;
+	return sim_draws_read(NAME, s->latencies, GOAL_TIME, 0, 0, &s->latency, 1, &n->latency);
+}
+
+static void free_noises(struct noises *n)
+{
+	stalls_free(&n->stalls);
+	goal_detours_free(&n->detours);
+	goal_draws_free(&n->latency);
+}
+
 static int run_with_noise(const struct sim_train *s, const struct train *t, struct sim_train_result *r)
 {
 	struct train_world world = s->world;
 	struct train_outcome quiet = {0};
-	struct goal_detours detours = {0};
-	struct stalls stalls = {0};
-	int status = sim_detours_read(NAME, s->os, &detours), err = 0;
+	struct noises noises = {0};
+	int status = s->os ? add_detours(s, t, &world, &noises) : 0;
 
+	if (!status && s->latencies)
+		status = add_latencies(s, &world, &noises);
 	if (!status)
-		err = stalls_create(&stalls, &detours, t->ranks, s->coscheduled, s->seed);
-	if (err == -ERANGE)
-		status = command_fail(NAME, "%s: the detours take %.3g %% of the time, more than %g %%", s->os,
-				      100 * goal_detours_share(&detours), 100 * STALLS_SHARE_MAX);
-	else if (err)
-		status = sim_train_failed(err);
-	if (!status)
-		status = run(t, &world, &quiet);
+		status = run(t, &s->world, &quiet);
 	r->quiet = quiet.all.end;
 	train_outcome_free(&quiet);
-	world.stretch = stalls_stretch;
-	world.arg = &stalls;
 	if (!status)
 		status = run(t, &world, &r->outcome);
-	stalls_free(&stalls);
-	goal_detours_free(&detours);
+	free_noises(&noises);
 	return status;
 }
 
@@ -74,9 +100,9 @@ static int simulate(const struct sim_train *s, const struct train *t)
 {
 	const double began = sim_seconds();
 	struct sim_train_result r = {0};
-	int status = s->learns ? sim_train_learn(s, t, &r)
-		     : s->os   ? run_with_noise(s, t, &r)
-			       : run(t, &s->world, &r.outcome);
+	int status = s->learns		     ? sim_train_learn(s, t, &r)
+		     : s->os || s->latencies ? run_with_noise(s, t, &r)
+					     : run(t, &s->world, &r.outcome);
 
 	if (!status)
 		status = check_sums(s, &r);

@@ -13,7 +13,7 @@ struct sim_train {
 	struct train_world world;
 	uint64_t workers, servers, steps, segments, micro_batches, layers; /* as given; 0: not */
 	uint64_t compute, backward, link, inside, latency, inside_latency, overhead;
-	const char *os, *write; /* files */
+	const char *os, *latencies, *write; /* files */
 	bool coscheduled, nodes, json;
 	uint64_t seed;
 	/* ---- numbers ---- */

@@ -58,9 +58,12 @@ static int take_noise(void *to, const char *text)
 {
 	struct sim_train *s = to;
 
-	if (strncmp(text, "os:", 3) || !text[3])
+	if (!strncmp(text, "os:", 3) && text[3])
+		s->os = text + 3;
+	else if (!strncmp(text, "latency:", 8) && text[8])
+		s->latencies = text + 8;
+	else
 		return -EINVAL;
-	s->os = text + 3;
 	return 0;
 }
 
@@ -120,10 +123,13 @@ static const struct option_row world_rows[] = {
 	 .modes = HYBRID},
 	{"overhead", 0, OPTION_TIME, "T", "what a send or receive takes of the host's processor (0)", AT(overhead),
 	 .most = SP_SEC},
-	{"noise", 0, OPTION_CALL, "os:FILE", "detours of the hosts, as `spindle noise detour` or netgauge measure them",
-	 .take = take_noise, .wants = "os:FILE"},
+	{"noise", 0, OPTION_CALL, "os:FILE|latency:FILE",
+	 "os: detours that hosts take; latency: is drawn from what was measured, with --latency as median; may come "
+	 "twice",
+	 .take = take_noise, .wants = "os:FILE or latency:FILE"},
 	{"coscheduled", 0, OPTION_FLAG, NULL, "the detours of all hosts come at the same time", AT(coscheduled)},
-	{"seed", 0, OPTION_NUMBER, "N", "of the place in FILE where each host begins (1)", AT(seed),
+	{"seed", 0, OPTION_NUMBER, "N",
+	 "of what is drawn: the place in FILE where each host begins, latencies, parameters (1)", AT(seed),
 	 .most = INT64_MAX /* JSON has no more */},
 	{0},
 };
@@ -198,7 +204,7 @@ static int check(const struct sim_train *s, const struct options *o)
 	if (s->compute % SP_NS || s->backward % SP_NS)
 		return options_misuse(&usage, "--compute and --backward must be whole nanoseconds");
 	if (s->coscheduled && !s->os)
-		return options_misuse(&usage, "--coscheduled needs --noise");
+		return options_misuse(&usage, "--coscheduled needs --noise os:FILE");
 	if (s->learns)
 		return check_numbers(s, o);
 	if ((schemes[s->scheme].mode & HYBRID) && s->link / given_or(s->workers, 8) < 1000)

@@ -160,7 +160,7 @@ static int show_json(const struct sim_train *s, const struct train *t, const str
 		json_object_update_new(all, json_pack("{s:o, s:f, s:o}", "updates", integer(o->updates), "stale_mean",
 						      (double)o->stale_sum / (double)o->updates, "stale_max",
 						      integer(o->stale_most)));
-	if (s->os)
+	if (s->os || s->latencies)
 		json_object_update_new(all,
 				       json_pack("{s:f, s:o}", "quiet_s", seconds(r->quiet), "seed", integer(s->seed)));
 	if (s->nodes) {
@@ -256,7 +256,7 @@ static void show_text(const struct sim_train *s, const struct train *t, const st
 	if (s->config.steps > 1)
 		printf("a step       %16.9g us on average, %.9g to %.9g us, the first %.9g us\n", m->mean * 1e6,
 		       m->least * 1e6, m->longest * 1e6, seconds(o->step[0]) * 1e6);
-	if (s->os)
+	if (s->os || s->latencies)
 		printf("no noise     %16.9g us: noise makes it %.4g times as long\n", seconds(r->quiet) * 1e6,
 		       seconds(o->all.end) / seconds(r->quiet));
 	if (m->ideal > 0)

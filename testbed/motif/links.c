@@ -288,6 +288,7 @@ static void posted(struct links *l, uint32_t rank, uint32_t op)
 	const bool copy = l->config->copy && l->config->copy(l->config->arg, rank, op);
 	const sp_time free = copy ? side->begun : side->out, begin = free > l->now ? free : l->now;
 	const sp_time end = begin + links_wire(o->size, nic->rate);
+	const sp_time latency = l->config->latency ? l->config->latency(l->config->arg, rank, op) : nic->latency;
 
 	if (!copy) {
 		side->begun = begin;
@@ -296,7 +297,7 @@ static void posted(struct links *l, uint32_t rank, uint32_t op)
 		l->node[rank].messages_sent++;
 	}
 	event_add(l, end, DONE, rank, op);
-	event_add(l, nic->latency < LINKS_TIME_MAX ? begin + nic->latency : LINKS_TIME_MAX, HEAD, rank, op);
+	event_add(l, latency < LINKS_TIME_MAX ? begin + latency : LINKS_TIME_MAX, HEAD, rank, op);
 }
 
 static void head(struct links *l, uint32_t rank, uint32_t op)

@@ -46,6 +46,8 @@ struct links_config {
 	/* Whether a send is a copy of what its rank sent last on that link, which the switch makes: it leaves as that
 	 * did, and takes none of the link. NULL: none is. */
 	bool (*copy)(void *arg, uint32_t rank, uint32_t op);
+	/* The latency of this message instead of nic[].latency. It may overtake those before it. NULL: that one. */
+	sp_time (*latency)(void *arg, uint32_t rank, uint32_t op);
 	/* A receive has its message, which send_op of `sender` sent; the receive is not done yet. NULL: nobody asks. */
 	void (*moved)(void *arg, uint32_t sender, uint32_t send_op, uint32_t receiver, uint32_t receive_op);
 	/* An operation is done. chain: how many messages have followed on each other until then. NULL: nobody asks. */

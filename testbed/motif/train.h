@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 
+#include "../goal/noise.h"
 #include "links.h"
 
 #define TRAIN_WORKERS_MAX 4096u
@@ -85,6 +86,8 @@ struct train_world {
 	sp_time overhead[LINKS_CPUS];
 	sp_time (*stretch)(void *arg, uint32_t rank, uint8_t cpu, sp_time from, sp_time work);
 	void *arg;
+	const struct goal_draws *latency; /* of each message on the network, instead of nic[]'s; NULL: that one */
+	uint64_t seed;			  /* of these draws */
 };
 
 struct train_outcome {

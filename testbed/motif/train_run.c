@@ -14,6 +14,7 @@ struct run {
 	uint32_t *joined; /* of each rank: how many steps it has ended */
 	uint64_t *read;	  /* of each worker: how many updates its parameters contain; NULL: it does not matter */
 	const struct train_watch *watch; /* may be NULL */
+	struct sp_random random;	 /* of latencies */
 };
 
 static sp_time stretch(void *arg, uint32_t rank, uint8_t cpu, sp_time from, sp_time work)
@@ -21,6 +22,14 @@ static sp_time stretch(void *arg, uint32_t rank, uint8_t cpu, sp_time from, sp_t
 	const struct run *r = arg;
 
 	return cpu == TRAIN_HOST ? r->world->stretch(r->world->arg, rank, cpu, from, work) : from + work;
+}
+
+static sp_time latency(void *arg, uint32_t rank, uint32_t op)
+{
+	struct run *r = arg;
+	const uint8_t nic = goal_op(r->train->goal, rank, op)->nic;
+
+	return nic == TRAIN_NETWORK ? goal_draw(r->world->latency, &r->random) : r->world->nic[nic].latency;
 }
 
 /* The server answers worker 0, and all others with copies. */
@@ -82,6 +91,8 @@ int train_run_watched(const struct train *t, const struct train_world *world, co
 	memcpy(c.nic, world->nic, sizeof(c.nic));
 	memcpy(c.overhead, world->overhead, sizeof(c.overhead));
 	c.stretch = world->stretch ? stretch : NULL;
+	c.latency = world->latency ? latency : NULL;
+	sp_random_seed(&run.random, world->seed, ~0ull); /* lower streams are those of stalls */
 	c.copy = t->config.multicast ? copy : NULL;
 	*outcome = (struct train_outcome){.node = calloc(t->ranks, sizeof(*outcome->node)),
 					  .step = calloc(t->config.steps, sizeof(*outcome->step))};

@@ -4,8 +4,8 @@
 #include "../../handlers/spindle-handler.h"
 
 enum { HEAD = 14 + 20 + 8, SLMP = 12, FRAME = HEAD + SLMP + SUM_SEGMENT, ANSWER = 1 };
-enum { MALFORMED, OLD, REPEATED };
-static const char *const drops[] = {"malformed", "old", "repeated", NULL};
+enum { MALFORMED, OLD, REPEATED, UNHEARD };
+static const char *const drops[] = {"malformed", "old", "repeated", "unheard", NULL};
 
 struct sum_worker sum_worker[SUM_WORKERS];
 uint64_t sum_answers_again;
@@ -186,6 +186,8 @@ static uint32_t worker_payload(struct sp_ctx *c, struct sp_message *message, str
 	(void)message;
 	if (!read_slmp(p, true, &rank, &round, &segment) || rank != s->rank)
 		return SP_DROP(MALFORMED);
+	if (++s->w->heard && s->w->deaf && s->w->heard % s->w->deaf == 0)
+		return SP_DROP(UNHEARD);
 	if (s->w->done || round != s->round)
 		return SP_DROP(OLD);
 	if (s->have >> segment & 1)

@@ -30,6 +30,8 @@ enum {
 struct sum_worker {
 	uint8_t mac[6], server_mac[6], ip[4], server_ip[4];
 	int32_t gradient[SUM_ROUNDS][SUM_WORDS], sum[SUM_ROUNDS][SUM_WORDS];
+	unsigned deaf;	/* it does not hear each so many-th answer; 0: it hears all */
+	uint64_t heard; /* answers */
 	uint64_t again; /* packets that were sent again */
 	bool done;
 };
