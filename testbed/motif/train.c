@@ -30,15 +30,20 @@ uint32_t train_calc(struct train_builder *b, uint64_t ns, uint8_t cpu, uint32_t 
 	return add(b, &(struct goal_op){.size = ns, .type = GOAL_CALC, .cpu = cpu}, after);
 }
 
+static uint32_t stepped(const struct train_builder *b, uint32_t tag)
+{
+	return b->step % 2 ? tag | TRAIN_ODD : tag;
+}
+
 uint32_t train_send(struct train_builder *b, uint32_t to, uint64_t bytes, uint32_t tag, uint8_t nic, uint32_t after)
 {
-	return add(b, &(struct goal_op){bytes, to, tag, GOAL_SEND, b->cpu, nic, 0}, after);
+	return add(b, &(struct goal_op){bytes, to, stepped(b, tag), GOAL_SEND, b->cpu, nic, 0}, after);
 }
 
 uint32_t train_receive(struct train_builder *b, uint32_t from, uint64_t bytes, uint32_t tag, uint8_t nic,
 		       uint32_t after)
 {
-	return add(b, &(struct goal_op){bytes, from, tag, GOAL_RECV, b->cpu, nic, 0}, after);
+	return add(b, &(struct goal_op){bytes, from, stepped(b, tag), GOAL_RECV, b->cpu, nic, 0}, after);
 }
 
 uint32_t train_receive_and_add(struct train_builder *b, uint32_t from, uint64_t bytes, uint32_t tag, uint8_t nic,
@@ -341,6 +346,7 @@ static int build(struct train *t)
 
 	for (b.rank = 0; b.rank < t->ranks && !b.err; b.rank++) {
 		b.cpu = TRAIN_HOST;
+		b.step = 0;
 		b.dead = false;
 		b.streamed = TRAIN_NONE;
 		b.begin = train_checkpoint_restore(&b);

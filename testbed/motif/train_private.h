@@ -16,7 +16,8 @@ enum train_action {
 	TRAIN_KEEP,    /* a part of a checkpoint */
 };
 #define TRAIN_ACTION 28
-#define TRAIN_TAG    ((1u << TRAIN_ACTION) - 1)
+#define TRAIN_ODD    (1u << 27) /* a message of an odd step: it may overtake one of the step before */
+#define TRAIN_TAG    (TRAIN_ODD - 1)
 
 /* One rank's part of a step. Errors stick: after one, nothing is added. */
 struct train_builder {

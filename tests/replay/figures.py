@@ -25,6 +25,7 @@ import messages  # noqa: E402
 import motifs  # noqa: E402
 import plot  # noqa: E402
 import repair  # noqa: E402
+import noise  # noqa: E402
 import training  # noqa: E402
 from replay import Skip, equal, main, rule  # noqa: E402
 
@@ -71,7 +72,7 @@ def check_plots(folder, name):
         with open(os.path.join(folder, name + form), "rb") as f:
             data = f.read()
         assert data.startswith(begin) and len(data) > 5000, "%s%s: %d bytes" % (name, form, len(data))
-    says = {"train": b"no packets", "rvma7": b"modelled NICs", "rvma8": b"modelled NICs"}
+    says = {"train": b"no packets", "noise": b"no packets", "rvma7": b"modelled NICs", "rvma8": b"modelled NICs"}
     usual = (b"seed", b"rounds") if name == "fig16" or name.startswith("rvma") else (b"seed", b"samples", b"P is a loss of")
     for words in (b"seed", says[name]) if name in says else usual:
         assert words in data, "%s does not say %s" % (name, words)
@@ -358,6 +359,27 @@ def trains(run):
     for took, rounds in zip(nics, (1, 8)):
         assert math.isclose(took, rounds * (1e-6 + 64 * 8e-11), rel_tol=1e-9), nics
     assert hosts[1] > 1.05 * nics[1], (hosts, nics)
+
+
+@rule("noise: without it times are the published ones, each kind slows collectives down, and NICs' disseminations do not feel the hosts'")
+def noises(run):
+    noise.RANKS, noise.RUNS, noise.SAMPLES = dict.fromkeys(noise.PATTERNS, (4, 64)), 20, 10000
+    noise.BARRIER_RANKS, noise.BARRIERS = (16, 256), 20
+    figure = noise.noise(lab.Lab(run.spindle, 3))
+    rows = read(drawn_figure(run, figure), "noise")
+    quiet = {(row["what"], row["ranks"]): float(row["quiet_s"]) for row in rows}
+    assert math.isclose(quiet["dissemination", "64"], 9.60774e-6, rel_tol=1e-5), quiet
+    assert math.isclose(quiet["pipelinedring", "4"], 46187.698e-6, rel_tol=1e-7), quiet
+    assert math.isclose(quiet["pipelinedring", "64"], 46439.693e-6, rel_tol=1e-7), quiet
+    for row in rows:
+        slow = float(row["slowdown"])
+        assert slow >= 1 and (slow > 1 or row["noise"] == "hosts"), row
+        if row["what"] == "barrier-nic" and row["noise"] == "hosts":
+            equal(row["mean_s"], row["quiet_s"])
+        if row["what"] == "barrier" and row["ranks"] == "256":
+            assert slow > 1.1, row
+    # Of the ring, full duplex: 46.3 ms with such noise, and not 58 as where hosts are half duplex.
+    assert all(float(row["p50_s"]) < 0.0475 for row in rows if row["what"] == "pipelinedring"), rows
 
 
 if __name__ == "__main__":

@@ -225,3 +225,85 @@ TEST(detours_that_leave_next_to_nothing_are_refused)
 	CU_ASSERT_EQUAL(stalls_create(&stalls, &detours, 4, true, 1), -ERANGE);
 	goal_detours_free(&detours);
 }
+
+/* ---- the network's noise ---- */
+#define DRAWS 1000u
+
+/* Latencies like those of a system with a second mode: of 1000, 985 are 2 to 3 us and 15 are 45 to 75 us. */
+static void drawn(struct goal_draws *d)
+{
+	uint64_t value[DRAWS];
+
+	for (uint32_t i = 0; i < DRAWS; i++)
+		value[i] = i < 985 ? 2 * SP_US + i * SP_NS : 45 * SP_US + (i - 985) * 2 * SP_US;
+	CU_ASSERT_EQUAL_FATAL(goal_draws_set(d, value, DRAWS), 0);
+}
+
+/* Runs barriers with both kinds of noise, or one; when the last ended. */
+static sp_time barriers(uint32_t workers, uint32_t steps, bool offload, bool os, const struct goal_draws *latency,
+			uint64_t seed)
+{
+	struct train_world world = {.nic = {{100000000000, LATENCY}}, .arg = &stalls, .latency = latency, .seed = seed};
+	const struct train_config c = {
+		.scheme = TRAIN_BARRIER, .workers = workers, .offload = offload, .steps = steps, .segments = 1};
+	sp_time took;
+
+	world.overhead[TRAIN_HOST] = SP_US / 4;
+	world.stretch = os ? stalls_stretch : NULL;
+	CU_ASSERT_EQUAL_FATAL(train_create(&c, &train), 0);
+	CU_ASSERT_EQUAL_FATAL(train_run(train, &world, &outcome), 0);
+	took = outcome.all.end;
+	end();
+	return took;
+}
+
+TEST(handlers_of_1024_nics_feel_the_networks_noise_alone_and_hosts_feel_both)
+{
+	struct goal_draws latency;
+	sp_time handlers, hosts;
+
+	drawn(&latency);
+	noise(1024, 1);
+	handlers = barriers(1024, 10, true, false, &latency, 3);
+	CU_ASSERT_EQUAL(barriers(1024, 10, true, true, &latency, 3), handlers);
+	CU_ASSERT_NOT_EQUAL(barriers(1024, 10, true, true, &latency, 4), handlers);
+	CU_ASSERT_EQUAL(barriers(1024, 10, true, true, NULL, 3), 10 * 10 * LATENCY);
+	hosts = barriers(1024, 10, false, false, NULL, 3);
+	CU_ASSERT_EQUAL(hosts, 10 * 10 * (LATENCY + SP_US / 2)); /* it sends, then it receives */
+	CU_ASSERT(barriers(1024, 10, false, true, NULL, 3) > hosts + hosts / 2);
+	CU_ASSERT(barriers(1024, 10, false, true, &latency, 3) > handlers + handlers / 20);
+	quiet();
+	goal_draws_free(&latency);
+}
+
+/* The same by the recurrence of a dissemination, with draws of its own: 1600 barriers in a row. */
+TEST(drawn_latencies_make_a_barrier_as_long_as_its_recurrence_says)
+{
+	struct goal_draws latency;
+	struct sp_random random;
+
+	drawn(&latency);
+	sp_random_seed(&random, 99, 0);
+	for (uint32_t workers = 4; workers <= 64; workers *= 4) {
+		sp_time at[64] = {0}, last = 0;
+		double got;
+
+		for (unsigned k = 0; k < 1600; k++)
+			for (uint32_t away = 1; away < workers; away *= 2) {
+				sp_time then[64];
+
+				for (uint32_t i = 0; i < workers; i++) {
+					const uint64_t draw = sp_random_next(&random) % DRAWS;
+
+					then[i] =
+						later(at[i], at[(i + workers - away) % workers] + latency.value[draw]);
+				}
+				memcpy(at, then, sizeof(at));
+			}
+		for (uint32_t i = 0; i < workers; i++)
+			last = later(last, at[i]);
+		got = (double)barriers(workers, 1600, true, false, &latency, workers) / (double)last;
+		CU_ASSERT(got > 0.95 && got < 1.05);
+	}
+	goal_draws_free(&latency);
+}
