@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -33,6 +34,17 @@ static uint64_t memory(void)
 	return getrusage(RUSAGE_SELF, &use) ? 0 : (uint64_t)use.ru_maxrss << 10;
 }
 
+/* When the job was done. */
+static sp_time job_end(const struct sim_motif *s, uint32_t job)
+{
+	const uint32_t ranks = motif_ranks(&s->motif);
+	sp_time end = 0;
+
+	for (uint32_t i = job * ranks; i < (job + 1) * ranks; i++)
+		end = s->run.ends[i] > end ? s->run.ends[i] : end;
+	return end;
+}
+
 static void show(const struct sim_motif *s, const char *name, const struct motif_outcome *o, const char *topology,
 		 double wall)
 {
@@ -42,11 +54,15 @@ static void show(const struct sim_motif *s, const char *name, const struct motif
 		printf("%s, %u ranks", name, goal_ranks(s->run.schedule));
 	else
 		printf("%s, %u x %u x %u ranks", motif_names[m->kind], m->pe[0], m->pe[1], m->pe[2]);
+	if (m->jobs > 1)
+		printf(" for each of %u jobs", m->jobs);
 	printf(" on %s, %s routing, %.6g Gbit/s\n", topology, net_routing_names[s->routing],
 	       (double)s->run.net.rate / 1e9);
 	printf("modelled NICs, %s, packets of %u bytes, seed %" PRIu64 "\n\n", motif_transport_names[s->transport],
 	       s->run.nic.packet, s->run.net.seed);
 	printf("%-14s %20.9f us\n", "time", (double)o->time / 1e6);
+	for (uint32_t j = 0; m->jobs > 1 && j < m->jobs; j++)
+		printf("  of job %-6u %20.9f us\n", j, (double)job_end(s, j) / 1e6);
 	printf("%-14s %20" PRIu64 "\n", "messages", o->messages);
 	printf("%-14s %20" PRIu64 "\n", "bytes", o->bytes);
 	printf("%-14s %20" PRIu64 "\n", "packets", o->packets);
@@ -89,6 +105,13 @@ static int show_json(const struct sim_motif *s, const char *name, const struct m
 					 (json_int_t)o->overtaking, "unexpected", (json_int_t)o->unexpected, "events",
 					 (json_int_t)(o->events + o->net.events), "wall_s", wall));
 	json_object_set_new(all, "memory", json_integer((json_int_t)memory()));
+	if (m->jobs > 1) {
+		json_t *jobs = json_array();
+
+		for (uint32_t j = 0; j < m->jobs; j++)
+			json_array_append_new(jobs, json_pack("{s:I}", "time_ps", (json_int_t)job_end(s, j)));
+		json_object_set_new(all, "jobs", jobs);
+	}
 	return output_json(all, JSON_INDENT(2)) ? command_fail("sim", "%s", strerror(ENOMEM)) : 0;
 }
 
@@ -130,11 +153,16 @@ int sim_network_run(struct sim_motif *s, const struct goal *g, const char *name)
 		return command_fail("sim", "--topology %s: %s", text, *why ? why : strerror(-err));
 	s->run.schedule = g;
 	s->run.net.topology = topology;
-	err = execute(s, &o);
+	s->run.ends = s->motif.jobs > 1 ? calloc(goal_ranks(g), sizeof(*s->run.ends)) : NULL;
+	if (s->motif.jobs > 1 && !s->run.ends)
+		err = command_fail("sim", "%s", strerror(ENOMEM));
+	else
+		err = execute(s, &o);
 	if (!err && s->json)
 		err = show_json(s, name, &o, text, sim_seconds() - began);
 	else if (!err)
 		show(s, name, &o, text, sim_seconds() - began);
+	free(s->run.ends);
 	net_topology_destroy(topology);
 	return err != 0;
 }
@@ -153,7 +181,7 @@ int sim_motif(int argc, char **argv)
 		return command_fail("sim", "that is more than %llu operations", MOTIF_OPS_MAX);
 	if (status)
 		return command_fail("sim", "the schedule: %s", strerror(-status));
-	snprintf(star, sizeof(star), "star:%u", motif_ranks(&s.motif));
+	snprintf(star, sizeof(star), "star:%u", s.motif.jobs * motif_ranks(&s.motif));
 	s.topology = s.topology ? s.topology : star;
 	status = s.write ? write_schedule(&s, g) : sim_network_run(&s, g, NULL);
 	goal_destroy(g);

@@ -22,6 +22,7 @@ struct motif motif_defaults(enum motif_kind kind)
 			      .compute_ns = MOTIF_DEFAULT,
 			      .bytes = kind == MOTIF_ALLREDUCE ? 8 : 1024,
 			      .iterations = 1,
+			      .jobs = 1,
 			      .reduce = kind == MOTIF_HALO3D};
 }
 
@@ -121,6 +122,9 @@ int motif_check(const struct motif *m, char *why, size_t whylen)
 	    ranks > MOTIF_RANKS_MAX || (uint64_t)m->pe[0] * m->pe[1] > MOTIF_RANKS_MAX)
 		return wrong(why, whylen, "there must be 1 to %u ranks, not %u x %u x %u", MOTIF_RANKS_MAX, m->pe[0],
 			     m->pe[1], m->pe[2]);
+	if (!m->jobs || m->jobs > MOTIF_RANKS_MAX / ranks)
+		return wrong(why, whylen, "all jobs together must have 1 to %u ranks, not %u times %u", MOTIF_RANKS_MAX,
+			     m->jobs, (uint32_t)ranks);
 	if (flat && (m->pe[2] != 1 || (m->kind != MOTIF_SWEEP3D && m->pe[1] != 1)))
 		return wrong(why, whylen, "ranks of %s are %s, not %u x %u x %u", motif_names[m->kind],
 			     m->kind == MOTIF_SWEEP3D ? "a grid of two dimensions" : "in no grid", m->pe[0], m->pe[1],

@@ -46,7 +46,7 @@ static uint64_t most_ops(const struct motif *m)
 {
 	switch (m->kind) {
 	case MOTIF_SWEEP3D:
-		return 8ull * m->iterations * (m->n[2] / m->kba) * 5;
+		return 8ull * m->iterations * (m->n[2] / m->kba) * 5 + 8;
 	case MOTIF_HALO3D:
 		return 24ull * m->iterations;
 	case MOTIF_HALO3D26:
@@ -63,15 +63,15 @@ int motif_schedule(const struct motif *m, struct goal **g)
 
 	if (err)
 		return err;
-	if (most_ops(m) > MOTIF_OPS_MAX / motif_ranks(m))
+	if (most_ops(m) > MOTIF_OPS_MAX / m->jobs / motif_ranks(m))
 		return -E2BIG;
-	err = goal_create(motif_ranks(m), g);
+	err = goal_create(m->jobs * motif_ranks(m), g);
 	if (err)
 		return err;
-	for (uint32_t rank = 0; rank < motif_ranks(m) && !err; rank++) {
+	for (uint32_t rank = 0; rank < m->jobs * motif_ranks(m) && !err; rank++) {
 		struct steps s;
 
-		steps_begin(&s, *g, rank);
+		steps_begin(&s, *g, rank - rank % motif_ranks(m), rank % motif_ranks(m));
 		programs[m->kind](m, &s);
 		err = s.err;
 	}

@@ -102,6 +102,8 @@ static void op_done(struct run *r, uint32_t rank, uint32_t op)
 
 	r->open--;
 	r->o->time = r->now;
+	if (r->ends)
+		r->ends[rank] = r->now;
 	if (o->type == GOAL_SEND) {
 		r->o->messages++;
 		r->o->bytes += o->size;
@@ -298,6 +300,7 @@ int motif_run(const struct motif_run_config *config, struct motif_outcome *outco
 	struct run r = {.g = config->schedule,
 			.nic = config->nic,
 			.stalls = config->stalls,
+			.ends = config->ends,
 			.ranks = goal_ranks(config->schedule),
 			.transfer_free = NONE,
 			.posted_free = NONE,
@@ -319,10 +322,13 @@ int motif_run(const struct motif_run_config *config, struct motif_outcome *outco
 	else
 		err = net_create(&net, &r.net, why, whylen);
 	if (!err) {
-		for (uint32_t rank = 0; rank < r.ranks; rank++)
+		for (uint32_t rank = 0; rank < r.ranks; rank++) {
+			if (r.ends)
+				r.ends[rank] = 0;
 			for (uint32_t op = 0; op < goal_ops(r.g, rank); op++)
 				if (!r.waits[rank][op])
 					ready(&r, rank, op);
+		}
 		start_ready(&r);
 		run(&r);
 		err = r.err;

@@ -19,6 +19,7 @@ struct motif_run_config {
 	struct motif_nic nic;
 	struct stalls *stalls; /* when hosts stand still (stalls.h), which the NICs do not; NULL: never */
 	bool scatter;	       /* ranks are on hosts drawn by net.seed; otherwise rank r is on host r */
+	sp_time *ends;	       /* for each rank: when its last operation is done is written there; NULL: nobody asks */
 };
 
 struct motif_outcome {

@@ -60,6 +60,7 @@ struct run {
 	const struct goal *g;
 	struct motif_nic nic;
 	struct stalls *stalls; /* NULL: none */
+	sp_time *ends;	       /* of the ranks; NULL: nobody asks */
 	struct net *net;
 	struct motif_events events;
 	sp_time now;

@@ -7,21 +7,23 @@
 
 #define JOINED 4 /* more than so many operations are waited for by one that takes no time */
 
-void steps_begin(struct steps *s, struct goal *g, uint32_t rank)
+void steps_begin(struct steps *s, struct goal *g, uint32_t first, uint32_t rank)
 {
-	*s = (struct steps){.g = g, .rank = rank};
+	*s = (struct steps){.g = g, .first = first, .rank = rank};
 }
 
 /* An operation that begins when the call before has returned. */
 static uint32_t add(struct steps *s, enum goal_type type, uint64_t size, uint32_t peer, uint32_t tag)
 {
-	const struct goal_op op = {.type = type, .size = size, .peer = peer, .tag = tag};
+	const struct goal_op op = {
+		.type = type, .size = size, .peer = type == GOAL_CALC ? 0 : s->first + peer, .tag = tag};
+	const uint32_t rank = s->first + s->rank;
 	uint32_t index = 0;
 
 	if (!s->err)
-		s->err = goal_add(s->g, s->rank, &op, &index);
+		s->err = goal_add(s->g, rank, &op, &index);
 	for (uint32_t i = 0; i < s->befores && !s->err; i++)
-		s->err = goal_requires(s->g, s->rank, index, s->before[i]);
+		s->err = goal_requires(s->g, rank, index, s->before[i]);
 	return index;
 }
 

@@ -39,4 +39,6 @@ void motif_sweep3d(const struct motif *m, struct steps *s)
 	for (uint64_t turn = 0; turn < 2ull * m->iterations && !s->err; turn++)
 		for (unsigned c = 0; c < 4; c++)
 			sweep(m, s, corner[c], 1000 * (c + 1));
+	if (m->reduce && !s->err)
+		steps_allreduce(s, motif_ranks(m), 8, MOTIF_REDUCE_TAG);
 }

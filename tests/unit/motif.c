@@ -366,6 +366,64 @@ TEST(no_motif_waits_for_ever)
 		}
 }
 
+/* Each job is the schedule of one, on ranks of its own. */
+TEST(jobs_are_the_same_program_several_times)
+{
+	for (unsigned kind = 0; kind < MOTIF_KINDS; kind++) {
+		struct motif m = motif_defaults(kind);
+		struct goal *one, *all;
+
+		m.pe[0] = kind == MOTIF_SWEEP3D || kind == MOTIF_HALO3D || kind == MOTIF_HALO3D26 ? 4 : 12;
+		m.pe[1] = m.pe[0] == 4 ? 3 : 1;
+		m.pe[2] = 1;
+		m.n[2] = 3;
+		m.reduce = true;
+		one = schedule_of(&m);
+		m.jobs = 5;
+		all = schedule_of(&m);
+		CU_ASSERT_EQUAL_FATAL(goal_ranks(all), 60);
+		for (uint32_t rank = 0; rank < 60; rank++) {
+			const uint32_t of = rank % 12, first = rank - of;
+
+			CU_ASSERT_EQUAL_FATAL(goal_ops(all, rank), goal_ops(one, of));
+			for (uint32_t i = 0; i < goal_ops(one, of); i++) {
+				const struct goal_op *a = goal_op(all, rank, i), *b = goal_op(one, of, i);
+				uint32_t after[2];
+
+				CU_ASSERT(a->type == b->type && a->size == b->size && a->tag == b->tag);
+				CU_ASSERT_EQUAL(a->peer, a->type == GOAL_CALC ? 0 : first + b->peer);
+				goal_successors(all, rank, i, &after[0]);
+				goal_successors(one, of, i, &after[1]);
+				CU_ASSERT_EQUAL(after[0], after[1]);
+			}
+		}
+		CU_ASSERT_EQUAL(remaining(all, false), 0);
+		goal_destroy(one);
+		goal_destroy(all);
+	}
+}
+
+/* A sweep's allreduce: a message up and one down each edge of the tree, after all sweeps. */
+TEST(sweep3d_may_end_with_an_allreduce)
+{
+	struct motif m = motif_defaults(MOTIF_SWEEP3D);
+	struct sums with, without;
+	struct goal *g;
+
+	m.pe[0] = 4;
+	m.pe[1] = 3;
+	m.pe[2] = 1;
+	g = schedule_of(&m);
+	without = sums_of(g);
+	goal_destroy(g);
+	m.reduce = true;
+	g = schedule_of(&m);
+	with = sums_of(g);
+	CU_ASSERT_EQUAL(with.messages, without.messages + 2 * 11);
+	CU_ASSERT_EQUAL(with.bytes, without.bytes + 2 * 11 * 8);
+	goal_destroy(g);
+}
+
 /* Every split of a number of ranks, and the last of those with the least variance, by whole numbers. */
 TEST(a_grid_has_the_factors_with_the_least_spread)
 {
@@ -442,5 +500,13 @@ TEST(what_cannot_be_is_refused_with_a_reason)
 		m.pe[1] = m.pe[2] = 1;
 		m.iterations = 1000000;
 		CU_ASSERT_EQUAL(motif_schedule(&m, &g), -E2BIG);
+		m.pe[0] = 100; /* of each of 655 jobs is fine */
+		m.iterations = 1;
+		for (m.jobs = 656; m.jobs; m.jobs = m.jobs == 656 ? UINT32_MAX : 0)
+			CU_ASSERT_EQUAL(motif_schedule(&m, &g), -EINVAL);
+		CU_ASSERT_EQUAL(motif_schedule(&m, &g), -EINVAL);
+		m.jobs = 655;
+		CU_ASSERT_EQUAL(motif_schedule(&m, &g), 0);
+		goal_destroy(g);
 	}
 }
