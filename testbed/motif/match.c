@@ -102,15 +102,18 @@ void match_post(struct run *r, uint32_t rank, uint32_t op)
 {
 	const struct goal_op *recv = goal_op(r->g, rank, op);
 	struct queue *waiting = &r->rank[rank].waiting, *q = &r->rank[rank].receives;
-	uint32_t p, before = NONE;
+	uint32_t p, before = NONE, looked = 0;
 
-	for (uint32_t t = waiting->first; t != NONE; before = t, t = r->transfer[t].behind)
+	if (r->nic.transport == MOTIF_MPI && recv->size > r->nic.mpi.eager)
+		run_host(r, rank, transfer_registering(r, recv->size));
+	for (uint32_t t = waiting->first; t != NONE; before = t, t = r->transfer[t].behind, looked++)
 		if (fits(recv, &r->transfer[t])) {
 			queue_cut(r, waiting, before, t);
 			r->transfer[t].recv = op;
-			transfer_matched(r, t);
+			transfer_matched(r, t, looked + 1);
 			return;
 		}
+	transfer_looked(r, rank, looked);
 	p = posted_new(r);
 	if (p == NONE) {
 		r->err = -ENOMEM;
@@ -129,9 +132,10 @@ static void match(struct run *r, uint32_t t)
 {
 	struct transfer *x = &r->transfer[t];
 	struct queue *q = &r->rank[x->dst].receives;
-	uint32_t before = NONE;
+	uint32_t before = NONE, looked = 0;
 
 	for (uint32_t p = q->first; p != NONE; before = p, p = r->posted[p].next) {
+		looked++;
 		if (!fits(goal_op(r->g, x->dst, r->posted[p].op), x))
 			continue;
 		if (before == NONE)
@@ -143,9 +147,10 @@ static void match(struct run *r, uint32_t t)
 		x->recv = r->posted[p].op;
 		r->posted[p].next = r->posted_free;
 		r->posted_free = p;
-		transfer_matched(r, t);
+		transfer_matched(r, t, looked);
 		return;
 	}
+	transfer_looked(r, x->dst, looked);
 	r->o->unexpected++;
 	queue_add(r, &r->rank[x->dst].waiting, t);
 }

@@ -20,7 +20,9 @@
  * overtakes another: where the last packet comes before others the receiver goes on too early, which is counted.
  *
  * mpi: two-sided messages as a host's library does them; up to `eager` bytes one message that is copied at both ends,
- * beyond it request, answer and put of registered memory. What the host does costs time (motif_mpi).
+ * beyond it request, answer and put of registered memory. What the host does costs time (motif_mpi). The sender
+ * registers before it asks, the receiver when it posts the receive; at the end the receiver gives its memory back,
+ * which takes as long, and the sender does not, as in SST's firefly.
  *
  * A send of rvma and rdma is done, so that a rank that blocks goes on, when the host knows that its put is
  * acknowledged: until then the NIC may need the bytes again. Or (MOTIF_SEND_READ) as soon as the NIC has read them all.
@@ -55,10 +57,11 @@ enum motif_sends { MOTIF_SEND_ACKED, MOTIF_SEND_READ };
 enum motif_phase { MOTIF_PHASE_REQUEST, MOTIF_PHASE_REPLY, MOTIF_PHASE_PUT, MOTIF_PHASE_ACK, MOTIF_PHASE_COMPLETION };
 
 struct motif_mpi {
-	uint64_t eager;			   /* bytes */
-	sp_time tx_setup, rx_setup, match; /* of each message, of the host */
-	sp_time copy;			   /* ps a byte, at each end of an eager message */
-	sp_time register_memory, page;	   /* registering memory, and each page of 4096 bytes, at each end */
+	uint64_t eager;		       /* bytes */
+	sp_time tx_setup, rx_setup;    /* of each message, of the host */
+	sp_time match;		       /* of each receive, or message, that is looked at for a message or receive */
+	sp_time copy;		       /* ps a byte, at each end of an eager message */
+	sp_time register_memory, page; /* registering memory, or giving it back, and each page of 4096 bytes */
 };
 
 struct motif_nic {

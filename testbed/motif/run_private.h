@@ -88,8 +88,11 @@ void run_done(struct run *r, uint32_t rank, uint32_t op, sp_time at); /* the ope
 sp_time run_host(struct run *r, uint32_t rank, sp_time cost); /* the host works so long, from now on: the end of it */
 
 /* ---- transfer.c ---- */
-void transfer_send(struct run *r, uint32_t rank, uint32_t op); /* a send starts */
-void transfer_matched(struct run *r, uint32_t t);	       /* transfer and receive have found each other */
+void transfer_send(struct run *r, uint32_t rank, uint32_t op);	   /* a send starts */
+sp_time transfer_registering(const struct run *r, uint64_t bytes); /* memory of mpi, or giving it back */
+/* Transfer and receive have found each other, the last of so many that were looked at; or none was found among them. */
+void transfer_matched(struct run *r, uint32_t t, uint32_t looked);
+void transfer_looked(struct run *r, uint32_t rank, uint32_t looked);
 void transfer_event(struct run *r, const struct motif_event *e);
 void transfer_deliver(void *arg, const struct net_packet *p, sp_time now); /* callbacks of the network */
 void transfer_room(void *arg, uint32_t host, sp_time now);

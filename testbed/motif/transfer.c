@@ -51,7 +51,7 @@ static void post(struct run *r, uint32_t t, enum motif_phase phase, sp_time at)
 	run_event(r, at + r->nic.pcie + r->nic.tx_delay, EVENT_POSTED, t);
 }
 
-static sp_time registering(const struct run *r, uint64_t bytes)
+sp_time transfer_registering(const struct run *r, uint64_t bytes)
 {
 	return r->nic.mpi.register_memory + (bytes + PAGE - 1) / PAGE * r->nic.mpi.page;
 }
@@ -86,7 +86,7 @@ void transfer_send(struct run *r, uint32_t rank, uint32_t op)
 			break;
 		}
 		x->asked = true;
-		post(r, t, MOTIF_PHASE_REQUEST, run_host(r, rank, mpi->tx_setup + registering(r, x->bytes)));
+		post(r, t, MOTIF_PHASE_REQUEST, run_host(r, rank, mpi->tx_setup + transfer_registering(r, x->bytes)));
 		break;
 	default:
 		x->asked = !r->nic.setup_once || !pair->ready;
@@ -236,20 +236,26 @@ void transfer_room(void *arg, uint32_t host, sp_time now)
 }
 
 /* ---- what hosts and NICs do ---- */
-void transfer_matched(struct run *r, uint32_t t)
+void transfer_looked(struct run *r, uint32_t rank, uint32_t looked)
+{
+	if (r->nic.transport == MOTIF_MPI)
+		run_host(r, rank, looked * r->nic.mpi.match);
+}
+
+void transfer_matched(struct run *r, uint32_t t, uint32_t looked)
 {
 	struct transfer *x = &r->transfer[t];
 	const struct motif_mpi *mpi = &r->nic.mpi;
 	const bool is_mpi = r->nic.transport == MOTIF_MPI;
 
 	if (x->asked) {
-		const sp_time cost = is_mpi ? mpi->match + mpi->rx_setup + registering(r, x->bytes) : 0;
+		const sp_time cost = is_mpi ? looked * mpi->match + mpi->rx_setup : 0;
 
 		post(r, t, MOTIF_PHASE_REPLY, run_host(r, x->dst, cost));
 		return;
 	}
 	run_done(r, x->dst, x->recv,
-		 run_host(r, x->dst, is_mpi ? mpi->match + mpi->rx_setup + x->bytes * mpi->copy : 0));
+		 run_host(r, x->dst, is_mpi ? looked * mpi->match + mpi->rx_setup + x->bytes * mpi->copy : 0));
 	release(r, t);
 }
 
@@ -262,7 +268,8 @@ static void received(struct run *r, uint32_t t)
 		match_arrived(r, t);
 		return;
 	}
-	run_done(r, x->dst, x->recv, r->now);
+	run_done(r, x->dst, x->recv,
+		 run_host(r, x->dst, r->nic.transport == MOTIF_MPI ? transfer_registering(r, x->bytes) : 0));
 	release(r, t);
 }
 

@@ -132,6 +132,7 @@ def exact(run):
 
 SST = ["--link", "32G", "--packet", 2048, "--header", 16, "--flit", 16, "--link-delay", "40ns", "--switch-in", "50ns", "--switch-out", "50ns",
        "--crossbar", 1, "--input-buffer", "14K", "--output-buffer", "14K", "--transport", "mpi"]
+FOUR = ("sweep3d", "--ranks", "16x8", "--cells", "16x16x10", "--kba", 10, "--fields", 10, "--compute", "1ns", "--reduce", "--jobs", 4, "--scatter", "--topology")
 PINGPONG = {0: (4.12, 26.26), 10000: (21.776, 202.82), 20000: (29.356, 278.62)}  # us: 1 and 10 iterations
 # What is predicted: SST's us, the bound, the motif.
 UNSEEN = [
@@ -141,10 +142,14 @@ UNSEEN = [
     (8962.2, 0.02, ("ring", "--ranks", 64, "--message", 20000, "--iterations", 10, "--topology", "torus:4x4x4")),
     (6427.31, 0.02, ("ring", "--ranks", 512, "--message", 0, "--iterations", 10, "--topology", "torus:8x8x8")),
     (5692.01, 0.02, ("ring", "--ranks", 512, "--message", 0, "--iterations", 10, "--topology", "dragonfly:8:8:4:8")),
-    (26.702, 0.1, ("allreduce", "--ranks", 2, "--message", 8, "--iterations", 10, "--topology", "torus:2")),
-    (172.532, 0.1, ("allreduce", "--ranks", 64, "--message", 8, "--iterations", 10, "--topology", "torus:4x4x4")),
-    (325.248, 0.1, ("allreduce", "--ranks", 512, "--message", 8, "--iterations", 10, "--topology", "torus:8x8x8")),
-    (248.402, 0.1, ("allreduce", "--ranks", 512, "--message", 8, "--iterations", 10, "--topology", "dragonfly:8:8:4:8")),
+    (26.702, 0.02, ("allreduce", "--ranks", 2, "--message", 8, "--iterations", 10, "--topology", "torus:2")),
+    (172.532, 0.07, ("allreduce", "--ranks", 64, "--message", 8, "--iterations", 10, "--topology", "torus:4x4x4")),
+    (325.248, 0.07, ("allreduce", "--ranks", 512, "--message", 8, "--iterations", 10, "--topology", "torus:8x8x8")),
+    (248.402, 0.07, ("allreduce", "--ranks", 512, "--message", 8, "--iterations", 10, "--topology", "dragonfly:8:8:4:8")),
+    # Four jobs at once, each on 128 of 512 hosts that are drawn: SST draws others.
+    (2861.14, 0.07, (*FOUR, "dragonfly:8:16:16:4")),
+    (2768.56, 0.07, (*FOUR, "fattree:16,16:32")),
+    (2768.21, 0.07, (*FOUR, "hyperx:8x8:8")),
 ]
 
 
@@ -154,9 +159,11 @@ def one_way(run, size, free):
     return (times[1] - times[0]) / 18 / 1e6
 
 
-@rule("SST's reference times are predicted within 10 %, rings within 2 %, after its ping-pong alone has set three costs")
+@rule("SST's reference times are predicted within 7 %, within 2 % where nobody contends, after its ping-pong alone has set three costs")
 def reference(run):
     want = {size: (ten - one) / 18 for size, (one, ten) in PINGPONG.items()}
+    around = {round(one - (ten - one) / 9, 3) for one, ten in PINGPONG.values()}  # us that SST takes to begin and to end
+    equal(around, {1.66})
     costs = {"tx-setup": 130000, "copy-byte": 344, "register": 3000000}  # ps: what SST's files say
 
     def free():
@@ -170,8 +177,9 @@ def reference(run):
     residuals = []
     for us, bound, arguments in UNSEEN:
         got = motif(run, *arguments, *SST, *free())["time_ps"] / 1e6
-        residuals.append("%+.1f %%  %s" % (100 * (got / us - 1), " ".join(map(str, arguments))))
-        assert abs(got / us - 1) < bound, residuals
+        residual = got / (us - 1.66) - 1
+        residuals.append("%+.1f %%  %s" % (100 * residual, " ".join(map(str, arguments))))
+        assert abs(residual) < bound, residuals
     print("# " + "\n# ".join(residuals))
 
 
@@ -208,6 +216,22 @@ def polled(run):
         equal(put["early_reads"], 0)
         equal(put["reordered"] > 0, routing == "adaptive")
         assert rdma["time_ps"] > put["time_ps"], (topology, routing)
+
+
+@rule("jobs share the network and nothing else")
+def jobs(run):
+    at = ("halo3d", "--ranks", "2x2x2", "--compute", "0ns")
+    one = motif(run, *at)
+    many = motif(run, *at, "--jobs", 5)  # on one switch they never meet
+    equal([job["time_ps"] for job in many["jobs"]], 5 * [one["time_ps"]])
+    equal((many["time_ps"], many["messages"], many["bytes"]), (one["time_ps"], 5 * one["messages"], 5 * one["bytes"]))
+    assert "jobs" not in one
+    ways = motif(run, *at, "--jobs", 8, "--topology", "torus:4x4x4", "--scatter")
+    alone = motif(run, *at, "--topology", "torus:4x4x4", "--scatter")
+    equal(max(job["time_ps"] for job in ways["jobs"]), ways["time_ps"])
+    assert ways["time_ps"] > alone["time_ps"], (ways, alone)
+    process = run.command("sim", "motif", *at, "--jobs", "3")
+    equal((process.returncode, process.stdout.count("  of job ")), (0, 3))
 
 
 # ---- the command --------------------------------------------------------------------------------------------------------------
@@ -302,6 +326,9 @@ MISUSE = [
     (("ring", "--noise", "latency:x"), "--noise must be os:FILE"),
     (("ring", "--coscheduled"), "--coscheduled needs --noise"),
     (("ring", "--link", "3T"), "--link must be"),
+    (("ring", "--reduce"), "only halo3d26 and sweep3d have --reduce"),
+    (("ring", "--jobs", "0"), "--jobs must be"),
+    (("ring", "--jobs", "1025"), "all jobs together must have 1 to 65536 ranks, not 1025 times 64"),
 ]
 FAILURES = [
     (("--topology", "cube:3"), "--topology cube:3"),

@@ -116,9 +116,9 @@ TEST(mpi_copies_small_messages_and_registers_the_memory_of_large_ones)
 
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		const uint64_t n = sizes[i], pages = (n + 4095) / 4096;
-		const sp_time control = wire(HEADERS + 16), ack = wire(HEADERS + 4);
+		const sp_time control = wire(HEADERS + 16);
 		const sp_time copies = 2 * 344 * n, setup = (130 + 150 + 100) * SP_NS;
-		sp_time write = 0, last = 0, want;
+		sp_time write = 0, want;
 
 		for (uint64_t k = 0; k * 4096 < n || !k; k++) {
 			const uint64_t left = n - k * 4096, payload = left < 4096 ? (left + 3) & ~3ull : 4096;
@@ -128,10 +128,10 @@ TEST(mpi_copies_small_messages_and_registers_the_memory_of_large_ones)
 		if (n <= 12000) {
 			want = setup + copies + ONE_WAY + write;
 		} else {
+			/* The sender's memory is registered on the way, the receiver's before, and given back. */
 			want = setup + 2 * (3000 + 100 * pages) * SP_NS + 3 * ONE_WAY + 2 * control + write;
-			last = (50 + 100 + 150 - 150) * SP_NS + NETWORK + ack;
 		}
-		CU_ASSERT_EQUAL(time_of(MOTIF_MPI, n), 20 * want + last);
+		CU_ASSERT_EQUAL(time_of(MOTIF_MPI, n), 20 * want);
 	}
 }
 
@@ -185,7 +185,9 @@ TEST(on_every_network_all_messages_come_and_only_who_polls_reads_too_early)
 			CU_ASSERT_EQUAL(outcome.bytes, 288 * 80000 + 126 * 8);
 			CU_ASSERT_EQUAL(outcome.net.delivered, outcome.packets);
 			CU_ASSERT_EQUAL(outcome.net.in_flight, 0);
-			CU_ASSERT_EQUAL(outcome.net.reordered > 0, networks[i].overtakes);
+			/* Hosts that work for each message (mpi) do not fill the queues of a fat tree. */
+			if (transport != MOTIF_MPI || !networks[i].overtakes)
+				CU_ASSERT_EQUAL(outcome.net.reordered > 0, networks[i].overtakes);
 			if (transport != MOTIF_RDMA_POLLED || !networks[i].overtakes)
 				CU_ASSERT_EQUAL(outcome.early_reads, 0);
 			if (transport == MOTIF_RDMA_POLLED && networks[i].overtakes)
@@ -234,6 +236,61 @@ static uint32_t op(struct goal *g, uint32_t rank, enum goal_type type, uint64_t 
 
 	CU_ASSERT_EQUAL_FATAL(goal_add(g, rank, &o, &index), 0);
 	return index;
+}
+
+/* Rank 1 computes for 1 ms, so that it finds the request there; then it registers, and at the end gives back. */
+TEST(mpi_registers_the_receivers_memory_when_the_receive_is_posted)
+{
+	const uint64_t n = 100000;
+	const sp_time registering = (3000 + 100 * 25) * SP_NS;
+	sp_time write = 0;
+	struct goal *g;
+
+	for (uint64_t left = n; left; left -= left < 4096 ? left : 4096)
+		write += wire((left < 4096 ? left : 4096) + HEADERS + (left == n ? 16 : 0));
+	CU_ASSERT_EQUAL_FATAL(goal_create(2, &g), 0);
+	op(g, 0, GOAL_SEND, n, 1, 7);
+	op(g, 1, GOAL_CALC, 1000000, 0, 0);
+	op(g, 1, GOAL_RECV, n, 0, 7);
+	goal_requires(g, 1, 1, 0);
+	CU_ASSERT_EQUAL_FATAL(goal_finish(g), 0);
+	begin("star:2");
+	config.nic.transport = MOTIF_MPI;
+	CU_ASSERT_EQUAL(run_goal(g), 0);
+	CU_ASSERT_EQUAL(outcome.time, SP_MS + registering + (150 + 100) * SP_NS + 2 * ONE_WAY + wire(HEADERS + 16) +
+					      write + registering);
+	CU_ASSERT_EQUAL(outcome.unexpected, 1);
+	end();
+	goal_destroy(g);
+}
+
+/* `others` receives of other tags were posted before; the message is compared with them all. Then rank 1 computes for
+ * 10 ms, in which their messages come. */
+TEST(mpi_looks_at_one_receive_after_the_other)
+{
+	for (uint32_t others = 0; others < 5; others++) {
+		struct goal *g;
+		uint32_t recv, calc, wait;
+
+		CU_ASSERT_EQUAL_FATAL(goal_create(2, &g), 0);
+		for (uint32_t i = 0; i < others; i++)
+			op(g, 1, GOAL_RECV, 8, 0, 100 + i);
+		recv = op(g, 1, GOAL_RECV, 8, 0, 7);
+		calc = op(g, 1, GOAL_CALC, 10000000, 0, 0);
+		CU_ASSERT_EQUAL(goal_requires(g, 1, calc, recv), 0);
+		op(g, 0, GOAL_SEND, 8, 1, 7);
+		wait = op(g, 0, GOAL_CALC, 1000000, 0, 0);
+		for (uint32_t i = 0; i < others; i++)
+			CU_ASSERT_EQUAL(goal_requires(g, 0, op(g, 0, GOAL_SEND, 8, 1, 100 + i), wait), 0);
+		CU_ASSERT_EQUAL_FATAL(goal_finish(g), 0);
+		begin("star:2");
+		config.nic.transport = MOTIF_MPI;
+		CU_ASSERT_EQUAL(run_goal(g), 0);
+		CU_ASSERT_EQUAL(outcome.time, (130 + 100 + (others + 1) * 150) * SP_NS + 2 * 8 * 344 + ONE_WAY +
+						      wire(8 + HEADERS + 16) + 10 * SP_MS);
+		end();
+		goal_destroy(g);
+	}
 }
 
 /* A large message, then a small one right behind it, over ways of their own: the second comes first, and waits. */
