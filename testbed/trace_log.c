@@ -42,6 +42,8 @@ struct sp_trace_log {
 	bool ports;
 	int err;
 	uint64_t (*shown)(const struct sp_packet *);
+	void (*more)(void *arg, json_t *call); /* NULL: nobody has more to say */
+	void *more_arg;
 	struct sp_arrivals arrivals;
 	struct paragraph queue[QUEUE];
 	unsigned count;
@@ -265,6 +267,8 @@ static void close_call(struct sp_trace_log *t, const struct sp_traced_call *call
 		for (unsigned i = 0, k = 0; i < call->packets && k < l->records; i++, k++)
 			sp_trace_log_result(l->record[k], call, call->packet[i]->verdict);
 	}
+	if (t->more)
+		t->more(t->more_arg, l->record[0]);
 	if (call->function == SP_CALLED_PAYLOAD && call->message) {
 		t->key = call->message->key;
 		t->ended = l->packet[l->records - 1];
@@ -371,6 +375,12 @@ int sp_trace_log_create(FILE *out, bool json, struct sp_trace_log **trace)
 void sp_trace_log_number(struct sp_trace_log *t, uint64_t (*number)(const struct sp_packet *packet))
 {
 	t->shown = number;
+}
+
+void sp_trace_log_more(struct sp_trace_log *t, void (*more)(void *arg, json_t *call), void *arg)
+{
+	t->more = more;
+	t->more_arg = arg;
 }
 
 void sp_trace_log_ports(struct sp_trace_log *t)

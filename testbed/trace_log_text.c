@@ -50,6 +50,23 @@ static void print_list(FILE *out, json_t *record)
 		fprintf(out, "  wrong       %s\n", json_string_value(o));
 }
 
+/* Times of a call on a device. */
+static void print_device(FILE *out, json_t *d)
+{
+	static const struct {
+		const char *name, *says;
+	} time[] = {{"end_ps", " to"},
+		    {"sent_ps", ", sent at"},
+		    {"memory_ps", ", in memory at"},
+		    {"event_ps", ", event at"}};
+
+	fprintf(out, "  %-12s%.9f s", "device", (double)integer(d, "start_ps") / 1e12);
+	for (size_t i = 0; i < sizeof(time) / sizeof(*time); i++)
+		if (json_object_get(d, time[i].name))
+			fprintf(out, "%s %.9f s", time[i].says, (double)integer(d, time[i].name) / 1e12);
+	fputc('\n', out);
+}
+
 /* The result of a call as text. */
 static void result_text(const json_t *c, char *text, size_t room)
 {
@@ -94,6 +111,8 @@ static void print_call(FILE *out, json_t *c)
 	else
 		fprintf(out, "  %-11s %s\n", string(c, "function"), text);
 	print_list(out, c);
+	if (json_object_get(c, "device"))
+		print_device(out, json_object_get(c, "device"));
 }
 
 static void print_packet(FILE *out, const json_t *o)

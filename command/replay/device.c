@@ -14,6 +14,8 @@ struct replay_device {
 	struct sp_device_run *run;
 	struct sp_device_watch *watch;
 	struct sp_device_port port[SP_MAX_PORTS];
+	json_t *inner[SP_DEVICE_INNER]; /* of the trace: calls within one, whose times come with its */
+	unsigned inners;
 };
 
 /* HANDLER=CYCLES or HANDLER.FUNCTION=CYCLES */
@@ -93,6 +95,53 @@ int replay_device_watch(struct replay *r)
 	return err;
 }
 
+/* ---- the trace ---- */
+static void set_time(json_t *to, const char *name, sp_time at)
+{
+	json_object_set_new(to, name, json_integer((json_int_t)at));
+}
+
+static void times(json_t *call, const struct sp_device_result *result)
+{
+	json_t *device = json_object();
+
+	set_time(device, "start_ps", result->start);
+	set_time(device, "end_ps", result->end);
+	if (json_object_get(call, "sent"))
+		set_time(device, "sent_ps", result->sent);
+	if (json_object_get(call, "wrote"))
+		set_time(device, "memory_ps", result->placed);
+	if (json_object_get(call, "events"))
+		set_time(device, "event_ps", result->told);
+	json_object_set_new(call, "device", device);
+}
+
+static void more(void *arg, json_t *call)
+{
+	struct replay_device *d = arg;
+	const struct sp_device_result *result;
+	const int n = sp_device_watch_ended(d->watch, &result);
+
+	if (!n && d->inners < SP_DEVICE_INNER)
+		d->inner[d->inners++] = json_incref(call);
+	if (n > 0)
+		times(call, &result[n - 1]);
+	if (n <= 0 && json_object_get(call, "within"))
+		return;
+	for (unsigned i = 0; i < d->inners; i++) {
+		if ((int)i < n - 1)
+			times(d->inner[i], &result[i]);
+		json_decref(d->inner[i]);
+	}
+	d->inners = 0;
+}
+
+void replay_device_trace(struct replay *r)
+{
+	if (r->stand_in && r->trace)
+		sp_trace_log_more(r->trace, more, r->stand_in);
+}
+
 bool replay_device_holds(const struct replay *r)
 {
 	for (unsigned i = 0; r->stand_in && i < r->ports; i++)
@@ -138,6 +187,8 @@ void replay_device_close(struct replay *r)
 	if (!d)
 		return;
 	replay_device_flush(r);
+	for (unsigned i = 0; i < d->inners; i++)
+		json_decref(d->inner[i]);
 	sp_device_watch_destroy(d->watch);
 	sp_device_run_destroy(d->run);
 	free(d);

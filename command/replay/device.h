@@ -10,6 +10,7 @@ int replay_device_read(struct replay *r);
 /* Before the NIC is made: a port of the device in front of each of its ports. */
 int replay_device_ports(struct replay *r);
 int replay_device_watch(struct replay *r);	  /* before the first context */
+void replay_device_trace(struct replay *r);	  /* calls in the trace get their times on the device */
 bool replay_device_holds(const struct replay *r); /* frames that have not left */
 void replay_device_flush(struct replay *r);	  /* sends them, at their times */
 /* After the run: puts the object "device" into the report. */

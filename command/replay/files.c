@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "files.h"
+#include "device.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -181,6 +182,7 @@ int replay_trace_open(struct replay *r)
 		sp_trace_log_number(r->trace, number_of);
 		if (r->ports > 1)
 			sp_trace_log_ports(r->trace);
+		replay_device_trace(r);
 		err = sp_trace_log_add(r->trace, r->nic);
 	}
 	if (err)

@@ -25,6 +25,7 @@ struct sp_cost {
 /* What one call did. */
 struct sp_cost_work {
 	uint64_t bytes, writes, words, frames, events;
+	uint64_t event_bytes; /* of writes: of the events */
 };
 
 struct sp_cost_row {

@@ -34,14 +34,30 @@ static const char *costs_of(const struct sp_device_run *run)
 	return measured && given ? "given and measured" : measured ? "measured" : "given";
 }
 
+/* Of what is seen: how much, how long after the packet, and when at last. */
+static void seen_json(json_t *to, const char *name, const struct sp_device_seen *s)
+{
+	json_object_set_new(to, name,
+			    json_pack("{s:I, s:I, s:f, s:f, s:f}", "calls", (json_int_t)s->count, "bytes",
+				      (json_int_t)s->bytes, "after_ns", mean(s->sum, s->count), "after_most_ns",
+				      ns(s->most), "last_ns", ns(s->last)));
+}
+
 static json_t *row_json(const struct sp_device_run *run, const struct sp_device_row *row)
 {
-	return json_pack("{s:s, s:s, s:b, s:b, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "handler", row->handler,
-			 "function", sp_called_name((enum sp_called)row->function), "measured", row->measured, "serial",
-			 row->serial, "calls", (json_int_t)row->calls, "cycles", row->cycles / (double)row->calls,
-			 "cycles_least", row->least, "cycles_most", row->most, "busy_ns", ns(row->busy), "share",
-			 share(run, row), "occupancy", share(run, row) * sp_device_run_occupancy(run), "wait_ns",
-			 mean(row->wait, row->calls), "wait_most_ns", ns(row->wait_most));
+	json_t *o = json_pack("{s:s, s:s, s:b, s:b, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "handler",
+			      row->handler, "function", sp_called_name((enum sp_called)row->function), "measured",
+			      row->measured, "serial", row->serial, "calls", (json_int_t)row->calls, "cycles",
+			      row->cycles / (double)row->calls, "cycles_least", row->least, "cycles_most", row->most,
+			      "busy_ns", ns(row->busy), "share", share(run, row), "occupancy",
+			      share(run, row) * sp_device_run_occupancy(run), "wait_ns", mean(row->wait, row->calls),
+			      "wait_most_ns", ns(row->wait_most));
+
+	if (o && row->memory.count)
+		seen_json(o, "memory", &row->memory);
+	if (o && row->events.count)
+		seen_json(o, "events", &row->events);
+	return o;
 }
 
 json_t *sp_device_report_json(const struct sp_device_run *run)
@@ -73,6 +89,8 @@ json_t *sp_device_report_json(const struct sp_device_run *run)
 					      (json_int_t)t->held_bytes_most, "overflows", (json_int_t)t->overflows,
 					      "order_lost", (json_int_t)t->forgotten, "dma_bytes",
 					      (json_int_t)t->writes, "dma_busy_ns", ns(dma->busy), "handlers", rows));
+	json_object_update_new(
+		all, json_pack("{s:f, s:f}", "memory_last_ns", ns(t->memory_last), "event_last_ns", ns(t->event_last)));
 	return all;
 }
 
@@ -101,6 +119,17 @@ static void row_text(const struct sp_device_run *run, const struct sp_device_row
 		row->measured ? "  measured" : "", row->serial ? "  in order" : "");
 }
 
+static void seen_text(const struct sp_device_row *row, const char *what, const struct sp_device_seen *s, FILE *out)
+{
+	char name[2 * SP_COST_NAME];
+
+	if (!s->count)
+		return;
+	snprintf(name, sizeof(name), "%s.%s, %s", row->handler, sp_called_name((enum sp_called)row->function), what);
+	fprintf(out, "  %-28s %9" PRIu64 " %11" PRIu64 " %10.1f %12.1f %11.9f\n", name, s->count, s->bytes,
+		mean(s->sum, s->count), ns(s->most), (double)s->last / (double)SP_SEC);
+}
+
 void sp_device_report_text(const struct sp_device_run *run, FILE *out)
 {
 	const struct sp_device *d = sp_device_run_device(run);
@@ -123,4 +152,11 @@ void sp_device_report_text(const struct sp_device_run *run, FILE *out)
 	fprintf(out, "\n  %-28s %9s %11s %10s %12s %11s\n", "", "calls", "cycles", "share", "occupancy", "wait ns");
 	for (unsigned i = 0; (row = sp_device_run_row(run, i)); i++)
 		row_text(run, row, out);
+	if (t->memory_last || t->event_last)
+		fprintf(out, "  %-28s %9s %11s %10s %12s %11s\n", "what the host sees:", "calls", "bytes", "after ns",
+			"at most ns", "last at s");
+	for (unsigned i = 0; (row = sp_device_run_row(run, i)); i++) {
+		seen_text(row, "memory", &row->memory, out);
+		seen_text(row, "events", &row->events, out);
+	}
 }

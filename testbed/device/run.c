@@ -16,14 +16,15 @@ struct message {
 	uint64_t key;
 	uint32_t context;
 	bool used;
-	sp_time header, payloads; /* ends */
+	sp_time header, payloads;		/* ends */
+	sp_time header_posted, payloads_posted; /* of their writes */
 };
 
 struct chain {
 	uint32_t context;
 	uint16_t worker;
 	bool used;
-	sp_time end, busy;
+	sp_time end, busy, posted;
 };
 
 struct held {
@@ -41,7 +42,7 @@ struct sp_device_run {
 	struct chain chain[CHAINS];
 	struct { /* the packet that calls belong to */
 		bool on, called;
-		sp_time now, ready, done;
+		sp_time now, ready, done, posted;
 		uint32_t bytes;
 	} packet;
 	struct held *held; /* a heap: the earliest first */
@@ -196,6 +197,7 @@ void sp_device_run_packet(struct sp_device_run *r, sp_time now, uint32_t bytes)
 	r->packet.bytes = bytes;
 	r->packet.ready = now + r->device.arrive + bytes_time(r->device.arrive_rate, bytes);
 	r->packet.done = r->packet.ready;
+	r->packet.posted = 0;
 }
 
 void sp_device_run_finish(struct sp_device_run *r)
@@ -253,18 +255,37 @@ static sp_time ready_of(const struct sp_device_run *r, const struct sp_device_jo
 	return c ? later(ready, c->end) : ready;
 }
 
-static void ended(struct sp_device_run *r, const struct sp_device_job *j, struct message *m, struct chain *c,
-		  sp_time start, sp_time end)
+/* ... and its writes leave, behind those of the calls that it waited for. */
+static sp_time behind_of(const struct sp_device_run *r, const struct sp_device_job *j, const struct message *m,
+			 const struct chain *c)
 {
-	if (m && j->function == SP_CALLED_HEADER)
-		m->header = later(m->header, end);
-	else if (m && j->function == SP_CALLED_COMPLETION)
+	sp_time behind = j->behind;
+
+	if (j->packet && r->packet.on)
+		behind = later(behind, r->packet.posted);
+	if (m && j->function != SP_CALLED_HEADER)
+		behind = later(behind, m->header_posted);
+	if (m && j->function == SP_CALLED_COMPLETION)
+		behind = later(behind, m->payloads_posted);
+	return c ? later(behind, c->posted) : behind;
+}
+
+static void ended(struct sp_device_run *r, const struct sp_device_job *j, struct message *m, struct chain *c,
+		  const struct sp_device_result *result)
+{
+	if (m && j->function == SP_CALLED_HEADER) {
+		m->header = later(m->header, result->end);
+		m->header_posted = later(m->header_posted, result->posted);
+	} else if (m && j->function == SP_CALLED_COMPLETION) {
 		m->used = false;
-	else if (m)
-		m->payloads = later(m->payloads, end);
+	} else if (m) {
+		m->payloads = later(m->payloads, result->end);
+		m->payloads_posted = later(m->payloads_posted, result->posted);
+	}
 	if (c) {
-		c->end = end;
-		c->busy += end - start;
+		c->end = result->end;
+		c->posted = later(c->posted, result->posted);
+		c->busy += result->end - result->start;
 		r->tally.serial = later(r->tally.serial, c->busy);
 	}
 }
@@ -298,17 +319,55 @@ static void row_add(struct sp_device_row *row, const struct sp_device_job *j, do
 	row->calls++;
 }
 
-static sp_time written(struct sp_device_run *r, sp_time now, sp_time end, uint64_t bytes)
+static void seen(struct sp_device_seen *s, uint64_t bytes, sp_time since, sp_time at)
+{
+	s->count++;
+	s->bytes += bytes;
+	s->sum += at - since;
+	s->most = later(s->most, at - since);
+	s->last = later(s->last, at);
+}
+
+/* When the host sees so many bytes, which can leave from `behind` on; posted: when they have left. */
+static sp_time written(struct sp_device_run *r, sp_time now, sp_time behind, uint64_t bytes, sp_time *posted)
 {
 	r->tally.writes += bytes;
-	return sp_cores_take(&r->dma, now, end, bytes_time(r->device.dma_rate, bytes), SP_CORES_ANY).end +
-	       r->device.dma_latency;
+	*posted = sp_cores_take(&r->dma, now, behind, bytes_time(r->device.dma_rate, bytes), SP_CORES_ANY).end;
+	return *posted + r->device.dma_latency;
+}
+
+/* The call's writes and events. */
+static void write_all(struct sp_device_run *r, const struct sp_device_job *j, sp_time behind, struct sp_device_row *row,
+		      struct sp_device_result *result)
+{
+	const uint64_t memory = j->work.writes - j->work.event_bytes;
+	const sp_time since = j->packet && r->packet.on ? r->packet.now : j->now;
+
+	behind = later(behind, result->end);
+	if (memory) {
+		result->placed = written(r, j->now, behind, memory, &result->posted);
+		seen(&row->memory, memory, since, result->placed);
+		r->tally.memory_last = later(r->tally.memory_last, result->placed);
+		behind = result->posted;
+	}
+	if (j->work.event_bytes) {
+		result->told = written(r, j->now, behind, j->work.event_bytes, &result->posted);
+		seen(&row->events, j->work.event_bytes, since, result->told);
+		r->tally.event_last = later(r->tally.event_last, result->told);
+	}
+}
+
+/* Until the last of its frames and writes. */
+static sp_time over(const struct sp_device_result *result)
+{
+	return later(result->sent, later(result->placed, result->told));
 }
 
 static void packet_goes_on(struct sp_device_run *r, const struct sp_device_result *result)
 {
 	r->packet.ready = later(r->packet.ready, result->end);
-	r->packet.done = later(later(r->packet.done, result->end), later(result->sent, result->placed));
+	r->packet.done = later(r->packet.done, over(result));
+	r->packet.posted = later(r->packet.posted, result->posted);
 }
 
 struct sp_device_result sp_device_run_job(struct sp_device_run *r, const struct sp_device_job *j)
@@ -322,9 +381,9 @@ struct sp_device_result sp_device_run_job(struct sp_device_run *r, const struct 
 	const sp_time ready = ready_of(r, j, m, c);
 	const struct sp_core_place p =
 		sp_cores_take(&r->cores, j->now, ready, length, r->device.by_worker ? j->worker : SP_CORES_ANY);
-	struct sp_device_result result = {p.start, p.end, p.end, p.end};
+	struct sp_device_result result = {
+		.start = p.start, .end = p.end, .sent = p.end, .placed = p.end, .told = p.end};
 
-	ended(r, j, m, c, p.start, p.end);
 	row->measured |= !cost;
 	row_add(row, j, cycles, length, p.start - ready);
 	r->tally.calls++;
@@ -332,11 +391,11 @@ struct sp_device_result sp_device_run_job(struct sp_device_run *r, const struct 
 	r->tally.wait_most = later(r->tally.wait_most, p.start - ready);
 	if (j->work.frames)
 		result.sent += r->device.depart + bytes_time(r->device.depart_rate, r->packet.on ? r->packet.bytes : 0);
-	if (j->work.writes)
-		result.placed = written(r, j->now, p.end, j->work.writes);
+	write_all(r, j, behind_of(r, j, m, c), row, &result);
+	ended(r, j, m, c, &result);
 	if (j->packet && r->packet.on)
 		packet_goes_on(r, &result);
-	r->tally.end = later(r->tally.end, later(result.sent, result.placed));
+	r->tally.end = later(r->tally.end, over(&result));
 	return result;
 }
 

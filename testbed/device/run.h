@@ -6,7 +6,8 @@
  * A packet's first call can start `arrive` after the packet, its further ones each after the one before. payload()
  * waits for its message's header(), completion() for its message's payload()s; calls of a handler that wants order
  * (SP_HANDLER_HOME) wait for those before of its context and worker. Writes to the host are posted: the core goes on,
- * and they are done one after the other at the DMA's rate.
+ * and they are done one after the other at the DMA's rate. What a call writes comes behind what those calls wrote that
+ * it waited for, and its events behind its other writes: an event never tells of bytes that are not yet in memory.
  */
 #ifndef TESTBED_DEVICE_RUN_H
 #define TESTBED_DEVICE_RUN_H
@@ -23,6 +24,7 @@ struct sp_device_job {
 	unsigned function; /* enum sp_called */
 	sp_time now;	   /* of the packet, or the call */
 	sp_time after;	   /* not before that; 0: any time */
+	sp_time behind;	   /* its writes not before that; 0: any time */
 	bool packet;	   /* it is for the packet of the last sp_device_run_packet() */
 	bool serial;	   /* one after the other, see above */
 	bool has_message;
@@ -36,7 +38,16 @@ struct sp_device_job {
 struct sp_device_result {
 	sp_time start, end;
 	sp_time sent;	/* when frames that it sends are at the port */
-	sp_time placed; /* when the host sees what it wrote; end, if nothing */
+	sp_time placed; /* when the host sees the last byte that it wrote to memory; end, if nothing */
+	sp_time told;	/* when the host sees its last event; end, if none */
+	sp_time posted; /* when its last write, memory or event, has left the device; 0: it wrote nothing */
+};
+
+/* What the host sees of calls, and when. Times since the call's packet, or since the call where there is none. */
+struct sp_device_seen {
+	uint64_t count, bytes; /* of calls, bytes that they wrote */
+	sp_time sum, most;
+	sp_time last; /* the latest, since time 0 */
 };
 
 /* What calls of one function of one handler were. */
@@ -48,6 +59,7 @@ struct sp_device_row {
 	double cycles, least, most; /* of the device; sum, and of one call */
 	sp_time busy;
 	sp_time wait, wait_most; /* for a core */
+	struct sp_device_seen memory, events;
 };
 
 /* What happened. Zero packets: only calls. */
@@ -63,6 +75,8 @@ struct sp_device_tally {
 	uint32_t held_most;	 /* packets in the device at one time; at most SP_DEVICE_HELD are counted */
 	uint64_t held_bytes_most;
 	uint64_t overflows; /* packets that came when the buffer was full: the device would have dropped them */
+	sp_time memory_last,
+		event_last; /* when the host saw the last byte in its memory, and the last event; 0: none */
 	uint64_t forgotten; /* times that the order of a message, or of a context's calls, was lost */
 	sp_time serial;	    /* of the busiest context and worker whose calls run one after the other */
 };

@@ -10,8 +10,8 @@
 #include "../../pipeline/limits.h"
 #include "../guard.h"
 
-#define LEVELS 16   /* calls within calls that are told apart */
-#define AFTER  64   /* calls that wait for the outer one's end */
+#define LEVELS 16 /* calls within calls that are told apart */
+#define AFTER  SP_DEVICE_INNER
 #define KNOWN  16   /* handlers whose flags are known; a power of 2 */
 #define FRAMES 8192 /* sent and not yet at the port; a power of 2 */
 
@@ -38,6 +38,9 @@ struct sp_device_watch {
 	struct call level[LEVELS], after[AFTER];
 	unsigned depth, afters;
 	uint64_t calls;
+	struct sp_device_result result[AFTER + 1]; /* of the calls that have ended with the outermost one */
+	unsigned results;
+	int ended;	    /* what sp_device_watch_ended() says */
 	const void *packet; /* the buffer of the packet that the device has at present */
 	uint64_t spent;	    /* cycles in here, which are not the handlers' */
 	struct {
@@ -114,12 +117,12 @@ static bool wants_order(struct sp_device_watch *w, const char *handler)
 	return w->known[at].order;
 }
 
-static sp_time plan(struct sp_device_watch *w, const struct call *c)
+static struct sp_device_result plan(struct sp_device_watch *w, const struct call *c)
 {
 	const struct sp_device_result r = sp_device_run_job(w->run, &c->job);
 
 	frames_time(w, c, r.sent);
-	return r.end;
+	return r;
 }
 
 static void packet_begin(struct sp_device_watch *w, const struct sp_traced_call *t)
@@ -169,16 +172,21 @@ static void enter(void *arg, const struct sp_traced_call *t)
 		c->job.measured = (double)w->spent; /* until leave() */
 }
 
-/* The calls within it follow once it is over, in the order in which they ended. */
+/* The calls within it follow once it is over, in the order in which they ended. c: NULL: it takes no time itself. */
 static void plan_all(struct sp_device_watch *w, const struct call *c)
 {
-	sp_time end = plan(w, c);
+	const struct sp_device_result outer = c ? plan(w, c) : (struct sp_device_result){0};
 
-	for (unsigned i = 0; i < w->afters; i++) {
-		w->after[i].job.after = end;
-		plan(w, &w->after[i]);
+	for (w->results = 0; w->results < w->afters; w->results++) {
+		struct call *inner = &w->after[w->results];
+
+		inner->job.after = outer.end;
+		inner->job.behind = outer.posted;
+		w->result[w->results] = plan(w, inner);
 	}
 	w->afters = 0;
+	if (c)
+		w->result[w->results++] = outer;
 }
 
 /* Its own ones: without those of calls within it, and of what is done here. */
@@ -197,19 +205,23 @@ static void leave(void *arg, const struct sp_traced_call *t)
 	struct sp_device_watch *w = arg;
 	const uint64_t since = rte_rdtsc();
 	struct call *c = innermost(w);
+	bool told;
 
 	sp_guard_hold();
 	w->depth--;
+	w->ended = -ENOENT;
 	if (c)
 		cycles_of(w, c, t->cycles);
-	if (c && is_told(t->function) &&
-	    (t->function != SP_CALLED_CLASSIFY || sp_device_run_device(w->run)->core_matches)) {
-		if (!w->depth)
-			plan_all(w, c);
-		else if (w->afters < AFTER)
-			w->after[w->afters++] = *c;
-		else
-			plan(w, c);
+	told = c && is_told(t->function) &&
+	       (t->function != SP_CALLED_CLASSIFY || sp_device_run_device(w->run)->core_matches);
+	if (!w->depth) {
+		plan_all(w, told ? c : NULL);
+		w->ended = told ? (int)w->results : -ENOENT;
+	} else if (told && w->afters < AFTER) {
+		w->after[w->afters++] = *c;
+		w->ended = 0;
+	} else if (told) {
+		plan(w, c);
 	}
 	sp_guard_let();
 	w->spent += rte_rdtsc() - since;
@@ -259,6 +271,7 @@ static void posted(void *arg, const struct sp_traced_call *t, const struct sp_ev
 		return;
 	c->job.work.events++;
 	c->job.work.writes += sizeof(*event);
+	c->job.work.event_bytes += sizeof(*event);
 }
 
 int sp_device_watch_create(struct sp_device_run *run, struct sp_device_watch **watch)
@@ -279,6 +292,12 @@ int sp_device_watch_add(struct sp_device_watch *w, struct sp_nic *nic)
 						     .wrote = wrote,
 						     .sent = sent,
 						     .posted = posted});
+}
+
+int sp_device_watch_ended(const struct sp_device_watch *w, const struct sp_device_result **result)
+{
+	*result = w->result;
+	return w->ended;
 }
 
 void sp_device_watch_destroy(struct sp_device_watch *w)

@@ -39,7 +39,8 @@ static struct sp_device_result call(unsigned function, sp_time now, uint64_t mes
 										   .has_message = message != 0,
 										   .message = message});
 
-	return (struct sp_device_result){r.start / SP_NS, r.end / SP_NS, r.sent / SP_NS, r.placed / SP_NS};
+	return (struct sp_device_result){
+		.start = r.start / SP_NS, .end = r.end / SP_NS, .sent = r.sent / SP_NS, .placed = r.placed / SP_NS};
 }
 
 static void packet(sp_time now, uint32_t bytes)
@@ -174,6 +175,84 @@ TEST(packets_in_the_device_are_counted_and_those_that_find_no_room)
 	CU_ASSERT_EQUAL(sp_device_run_tally(run)->held_most, 51);
 	CU_ASSERT_EQUAL(sp_device_run_tally(run)->held_bytes_most, 5100);
 	CU_ASSERT_EQUAL(sp_device_run_tally(run)->overflows, 101 - 39); /* packet i finds i - i / 2 */
+	end();
+}
+
+/* ---- what the host sees ---- */
+
+/* A call at time 0, in no message where that is 0: bytes to memory, bytes of events. Times in ns. */
+static struct sp_device_result writes(unsigned function, uint64_t message, uint64_t memory, uint64_t events)
+{
+	const struct sp_device_job job = {
+		.handler = "h",
+		.function = function,
+		.has_message = message != 0,
+		.message = message,
+		.work = {.writes = memory + events, .events = events != 0, .event_bytes = events}};
+	const struct sp_device_result r = sp_device_run_job(run, &job);
+
+	return (struct sp_device_result){.end = r.end / SP_NS, .placed = r.placed / SP_NS, .told = r.told / SP_NS};
+}
+
+/* At 8 Gbit/s a byte takes 1 ns. */
+static void start_dma(void)
+{
+	char why[120];
+
+	start(8);
+	device.dma_rate = 8000000000;
+	device.dma_latency = 100 * SP_NS;
+	CU_ASSERT_EQUAL(sp_costs_set(&device.costs, "h.completion", "0", why), 0);
+	begin();
+}
+
+TEST(an_event_follows_the_bytes_that_its_call_wrote)
+{
+	struct sp_device_result r;
+	const struct sp_device_row *row;
+	json_t *report, *seen;
+
+	start_dma();
+	r = writes(SP_CALLED_PAYLOAD, 0, 300, 64); /* 20 ns, then 300 bytes, then 64 */
+	CU_ASSERT_EQUAL(r.end, 20);
+	CU_ASSERT_EQUAL(r.placed, 20 + 300 + 100);
+	CU_ASSERT_EQUAL(r.told, 20 + 300 + 64 + 100);
+	r = writes(SP_CALLED_PAYLOAD, 0, 0, 64); /* behind the first in the DMA's queue */
+	CU_ASSERT_EQUAL(r.placed, r.end);
+	CU_ASSERT_EQUAL(r.told, 384 + 64 + 100);
+	r = writes(SP_CALLED_PAYLOAD, 0, 10, 0);
+	CU_ASSERT_EQUAL(r.told, r.end);
+	CU_ASSERT_EQUAL(r.placed, 448 + 10 + 100);
+	sp_device_run_finish(run);
+	CU_ASSERT_EQUAL(sp_device_run_tally(run)->memory_last, 558 * SP_NS);
+	CU_ASSERT_EQUAL(sp_device_run_tally(run)->event_last, 548 * SP_NS);
+	row = sp_device_run_row(run, 0);
+	CU_ASSERT(row->memory.count == 2 && row->memory.bytes == 310 && row->memory.last == 558 * SP_NS);
+	CU_ASSERT(row->memory.sum == (420 + 558) * SP_NS && row->memory.most == 558 * SP_NS);
+	CU_ASSERT(row->events.count == 2 && row->events.bytes == 128 && row->events.sum == (484 + 548) * SP_NS);
+	report = sp_device_report_json(run);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(report);
+	seen = json_object_get(json_array_get(json_object_get(report, "handlers"), 0), "memory");
+	CU_ASSERT_DOUBLE_EQUAL(json_real_value(json_object_get(seen, "after_ns")), (420 + 558) / 2.0, 1e-9);
+	CU_ASSERT_DOUBLE_EQUAL(json_real_value(json_object_get(seen, "last_ns")), 558, 1e-9);
+	CU_ASSERT_DOUBLE_EQUAL(json_real_value(json_object_get(report, "event_last_ns")), 548, 1e-9);
+	json_decref(report);
+	end();
+}
+
+/* The DMA has 20 ns between two writes, in which the completion's event would have room, but its message's payload
+ * comes after both. */
+TEST(a_completions_event_is_never_seen_before_its_messages_bytes)
+{
+	start_dma();
+	CU_ASSERT_EQUAL(writes(SP_CALLED_PAYLOAD, 0, 10, 0).placed, 20 + 10 + 100);
+	CU_ASSERT_EQUAL(writes(SP_CALLED_HEADER, 9, 100, 0).placed, 50 + 100 + 100);
+	CU_ASSERT_EQUAL(writes(SP_CALLED_PAYLOAD, 5, 1000, 0).placed, 150 + 1000 + 100);
+	CU_ASSERT_EQUAL(writes(SP_CALLED_COMPLETION, 5, 0, 10).told, 1150 + 10 + 100);
+	CU_ASSERT_EQUAL(writes(SP_CALLED_PAYLOAD, 0, 10, 0).placed, 30 + 10 + 100); /* of no message: in between */
+	/* Payloads of a message come behind what its header wrote, and in no order among themselves. */
+	CU_ASSERT_EQUAL(writes(SP_CALLED_HEADER, 6, 0, 500).told, 1160 + 500 + 100);
+	CU_ASSERT_EQUAL(writes(SP_CALLED_PAYLOAD, 6, 5, 0).placed, 1660 + 5 + 100);
 	end();
 }
 
