@@ -89,9 +89,9 @@ static json_t *check_json(const struct sp_device *d, const struct sp_device_chec
 
 	if (sp_device_check_run(d, c, &value))
 		return NULL;
-	return json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f}", "name", c->name, "about", c->about, "source", c->source,
-			 "quantity", sp_device_quantity_name(c->quantity), "published", c->value, "model", value,
-			 "residual", value / c->value - 1);
+	return json_pack("{s:s, s:s, s:s, s:b, s:s, s:f, s:f, s:f}", "name", c->name, "about", c->about, "source",
+			 c->source, "fitted", c->fitted, "quantity", sp_device_quantity_name(c->quantity), "published",
+			 c->value, "model", value, "residual", value / c->value - 1);
 }
 
 static json_t *one_json(const struct sp_device *d)
@@ -133,9 +133,10 @@ static void show_value(const char *name, const json_t *value)
 
 static void show_check(const json_t *c)
 {
-	printf("  %-20s %-18s %12.6g %12.6g %+9.2f %%  %s\n", json_string_value(json_object_get(c, "name")),
+	printf("  %-20s %-18s %12.6g %12.6g %+9.2f %%  %-7s %s\n", json_string_value(json_object_get(c, "name")),
 	       json_string_value(json_object_get(c, "quantity")), json_number_value(json_object_get(c, "published")),
 	       json_number_value(json_object_get(c, "model")), 100 * json_number_value(json_object_get(c, "residual")),
+	       json_is_true(json_object_get(c, "fitted")) ? "fitted" : "follows",
 	       json_string_value(json_object_get(c, "source")));
 }
 

@@ -221,6 +221,26 @@ static int set_cost(const struct target *t)
 	return sp_cost_parse(t->key->value, &t->check->cost, why) ? refuse(t, "%s", why) : 0;
 }
 
+static int set_cold_cost(const struct target *t)
+{
+	char why[120];
+
+	return sp_cost_parse(t->key->value, &t->check->cold_cost, why) ? refuse(t, "%s", why) : 0;
+}
+
+static int set_cold(const struct target *t)
+{
+	return take_u32(t, 1, 1000000, &t->check->cold);
+}
+
+static int set_fitted(const struct target *t)
+{
+	if (strcmp(t->key->value, "yes") && strcmp(t->key->value, "no"))
+		return refuse(t, "'%.40s' is neither yes nor no", t->key->value);
+	t->check->fitted = t->key->value[0] == 'y';
+	return 0;
+}
+
 static int set_bytes(const struct target *t)
 {
 	return take_u32(t, 1, BYTES_MOST, &t->check->bytes);
@@ -319,7 +339,10 @@ static const struct key device_keys[] = {
 static const struct key check_keys[] = {
 	{"about", set_check_about},
 	{"source", set_source},
+	{"fitted", set_fitted},
 	{"cost", set_cost},
+	{"cold", set_cold},
+	{"cold-cost", set_cold_cost},
 	{"bytes", set_bytes},
 	{"rate", set_rate},
 	{"packets", set_packets},

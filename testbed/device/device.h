@@ -17,7 +17,9 @@ enum sp_device_quantity { SP_CHECK_LATENCY, SP_CHECK_PPS, SP_CHECK_CORES, SP_CHE
 /* A measurement that somebody has published: packets of one size at even distances, each a call of one cost. */
 struct sp_device_check {
 	char name[SP_COST_NAME], about[120], source[120];
-	struct sp_cost cost;
+	struct sp_cost cost, cold_cost;
+	uint32_t cold;	     /* so many calls, the first ones, take cold_cost */
+	bool fitted;	     /* the device's or the check's numbers were fitted to it: it confirms nothing */
 	uint32_t bytes;	     /* of a frame */
 	uint64_t rate;	     /* of the frames, bit/s; 0: the device's line rate */
 	uint32_t packets;    /* how many */

@@ -11,13 +11,15 @@ int sp_device_load_run(const struct sp_device *device, const struct sp_device_lo
 	struct sp_device d = *device;
 	int err;
 
-	d.costs.count = 1;
+	d.costs.count = 2;
 	d.costs.row[0] = (struct sp_cost_row){.handler = "load", .function = SP_CALLED_PAYLOAD, .cost = load->cost};
+	d.costs.row[1] =
+		(struct sp_cost_row){.handler = "cold", .function = SP_CALLED_PAYLOAD, .cost = load->cold_cost};
 	err = sp_device_run_create(&d, 1, run);
 	for (uint32_t i = 0; !err && i < load->packets; i++) {
 		const bool word = load->word_every && i % load->word_every == load->word_every - 1;
 		const struct sp_device_job job = {
-			.handler = "load",
+			.handler = i < load->cold ? "cold" : "load",
 			.function = SP_CALLED_PAYLOAD,
 			.now = i * load->interval,
 			.packet = true,
@@ -35,8 +37,12 @@ int sp_device_load_run(const struct sp_device *device, const struct sp_device_lo
 int sp_device_check_run(const struct sp_device *device, const struct sp_device_check *check, double *value)
 {
 	struct sp_device d = *device;
-	struct sp_device_load load = {
-		.cost = check->cost, .bytes = check->bytes, .packets = check->packets, .word_every = check->word_every};
+	struct sp_device_load load = {.cost = check->cost,
+				      .cold_cost = check->cold_cost,
+				      .cold = check->cold,
+				      .bytes = check->bytes,
+				      .packets = check->packets,
+				      .word_every = check->word_every};
 	struct sp_device_run *run;
 	const struct sp_device_tally *t;
 	int err;

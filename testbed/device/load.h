@@ -7,7 +7,8 @@
 
 /* Packets of one size at even distances, each a payload() of one cost that sends the packet back. */
 struct sp_device_load {
-	struct sp_cost cost;
+	struct sp_cost cost, cold_cost;
+	uint32_t cold; /* so many calls, the first ones, take cold_cost */
 	uint32_t bytes, packets;
 	sp_time interval;
 	uint32_t word_every; /* 8 bytes are written to the host with every n-th packet; 0: never */

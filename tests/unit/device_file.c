@@ -145,16 +145,16 @@ static int one(void *arg, const char *path)
 		double value;
 
 		CU_ASSERT_EQUAL(sp_device_check_run(&device, c, &value), 0);
-		if (fabs(value / c->value - 1) > 0.02)
+		if (fabs(value / c->value - 1) > 0.01)
 			printf("# %s, %s: %g instead of %g\n", device.name, c->name, value, c->value);
-		CU_ASSERT_DOUBLE_EQUAL(value / c->value, 1, 0.02);
+		CU_ASSERT_DOUBLE_EQUAL(value / c->value, 1, c->fitted ? 0.002 : 0.06);
 		CU_ASSERT_TRUE(*c->about && *c->source);
 	}
 	(*n)++;
 	return 0;
 }
 
-TEST_IF(devices, each_device_is_read_and_its_checks_differ_by_2_percent_at_most)
+TEST_IF(devices, each_device_is_read_and_what_follows_of_it_differs_by_6_percent_at_most)
 {
 	unsigned n = 0;
 
