@@ -12,12 +12,23 @@
 
 #include "../../handlers/wire/host.h"
 
-enum net_event_kind { NET_ARRIVE, NET_DELIVER, NET_CREDIT, NET_LINK_FREE, NET_IN_FREE, NET_OUT_FREE, NET_HOST_FREE };
+enum net_event_kind {
+	NET_ARRIVE,
+	NET_DELIVER,
+	NET_CREDIT,
+	NET_LINK_FREE,
+	NET_IN_FREE,
+	NET_OUT_FREE,
+	NET_HOST_FREE,
+	NET_PAUSE,	/* a PAUSE frame takes effect */
+	NET_REPEAT,	/* a switch repeats a pause */
+	NET_HOST_RESUME /* a pause has run out */
+};
 
 struct net_event {
 	sp_time at;
 	uint64_t order;
-	uint32_t id, more; /* a packet, a port or a host; of a credit: the queue, and bytes */
+	uint32_t id, more; /* a packet, a port or a host; of a credit: the queue, and bytes; of a pause: priorities */
 	enum net_event_kind kind;
 };
 
@@ -26,8 +37,8 @@ struct net_ring {
 	size_t room, first, count; /* room: a power of two */
 };
 
-/* The rings: what arrives from switches, what arrives from hosts, and credits. */
-enum { NET_FROM_SWITCH, NET_FROM_HOST, NET_CREDITS, NET_RINGS };
+/* The rings: what arrives from switches, what arrives from hosts, credits, and PAUSE frames. */
+enum { NET_FROM_SWITCH, NET_FROM_HOST, NET_CREDITS, NET_PAUSES, NET_RINGS };
 
 struct net_events {
 	struct net_ring ring[NET_RINGS];

@@ -12,6 +12,8 @@
 #include "net.h"
 #include "order.h"
 
+#define NET_PAUSE_BYTES 84u /* of a PAUSE frame: 64, preamble and gap */
+
 /* A packet in flight. */
 struct net_slot {
 	struct net_packet packet;
@@ -24,7 +26,8 @@ struct net_slot {
 	uint32_t mid;	   /* the switch or group to pass first; NET_NONE */
 	uint32_t link;	   /* dragonfly: the link chosen to the other group; NET_NONE */
 	uint16_t branch;   /* group: copies already made at this switch */
-	uint8_t vc;	   /* of the queue that it is in */
+	uint8_t vc;	   /* of the queue that it is in, of all priorities' */
+	uint8_t priority;  /* one of the network's */
 	uint8_t phase;	   /* 0: to mid; 1: to its destination */
 	uint8_t dimension; /* that it moves in; 255: none yet */
 	uint8_t crossed;   /* torus: it has crossed the dateline of this dimension */
@@ -56,9 +59,22 @@ struct net_port {
 
 struct net_host {
 	sp_time link_free;
+	bool event, resume; /* there is an event when its link is free, when a pause is over */
+};
+
+/* A priority of a host. */
+struct net_lane {
+	sp_time paused, since; /* PFC: until then, and since when; paused 0: not */
 	uint32_t credits;
 	uint32_t wants; /* bytes that it has been refused; 0: none */
-	bool event;
+};
+
+/* PFC: what a switch tells the host at a port. Bits are priorities. */
+struct net_pause {
+	uint8_t over;	  /* has reached xoff, and not come down to xon */
+	uint8_t told;	  /* what the last frame said */
+	bool due, repeat; /* a frame is to be sent; it repeats what was told */
+	bool event;	  /* there is an event to repeat it */
 };
 
 /* A group's tree: the ports that a switch copies to are branch[first[switch]] to branch[first[switch + 1] - 1]. */
@@ -70,8 +86,10 @@ struct net_group {
 struct net {
 	struct net_config config;
 	const struct net_topology *topology;
-	uint32_t vcs;
-	uint32_t largest; /* of the packets so far, in whole flits: an output has room if one more of these fits */
+	uint32_t vcs;	   /* of all priorities */
+	uint32_t lane_vcs; /* of one */
+	uint32_t lanes;	   /* priorities */
+	uint32_t largest;  /* of the packets so far, in whole flits: an output has room if one more of these fits */
 	uint32_t ps_per_byte, ps_per_byte_x; /* on links and in the crossbar; 0: no whole number */
 	double rate_x;
 	struct net_slot *slot;
@@ -79,6 +97,10 @@ struct net {
 	struct net_port *port;
 	struct net_queue *queue;
 	struct net_host *host;
+	struct net_lane *lane;	 /* [hosts * lanes] */
+	struct net_pause *pause; /* [ports]; NULL: no PFC */
+	struct net_pfc pfc;
+	sp_time pause_lasts, pause_takes; /* a pause; its frame on a link */
 	struct net_group *group;
 	uint32_t groups;
 	struct net_events events;
@@ -107,6 +129,12 @@ static inline sp_time net_link_time(const struct net *n, uint32_t bytes)
 	if (n->ps_per_byte)
 		return (sp_time)bytes * n->ps_per_byte;
 	return (sp_time)((bits + n->config.rate - 1) / n->config.rate);
+}
+
+/* A packet on each of its links. */
+static inline sp_time net_slot_time(const struct net *n, const struct net_slot *s)
+{
+	return s->packet.byte_ps ? (sp_time)s->size * s->packet.byte_ps : net_link_time(n, s->size);
 }
 
 static inline sp_time net_crossbar_time(const struct net *n, uint32_t bytes)

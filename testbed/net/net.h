@@ -19,6 +19,9 @@
  * head of each input queue is routed when it becomes the head. Among waiting heads, the one that was served least
  * recently is next, chosen after all that comes at the same time is there.
  *
+ * Priorities have queues of their own, as many VCs each as the routing needs, and links send the queues in turn.
+ * With PFC a host knows nothing of the room in its switch: it sends until the switch pauses a priority (net_pfc).
+ *
  * Threads: one thread owns a network. The same seed and calls give the same events. No memory is allocated per packet
  * once as many packets as now were in flight before. At most 2^26 are.
  */
@@ -32,6 +35,7 @@
 #define NET_MAX_VCS    16u
 #define NET_MAX_BYTES  (1u << 24)	/* of a packet */
 #define NET_MAX_RATE   2000000000000ull /* bit/s */
+#define NET_PRIORITIES 8u		/* at most, of IEEE 802.1Q */
 #define NET_MAX_GROUPS 4096u
 
 /*
@@ -70,9 +74,31 @@ struct net_packet {
 	uint32_t bytes;	   /* on the wire */
 	uint16_t hops;	   /* switches it has passed, set by the network */
 	bool ecn;	   /* set by a switch whose output queue was above the threshold */
+	uint8_t priority;  /* one that the network does not have counts as its highest */
+	uint32_t byte_ps;  /* ps of a byte on each link of its way; 0: as the links' rate says */
+	sp_time late;	   /* ps, at most 1 s: so much longer its last link takes; later packets may overtake it */
 	uint64_t flow;	   /* what ECMP hashes */
 	void *user;	   /* the caller's, not touched; every copy to a group has the same */
 	uint64_t tag;
+};
+
+/*
+ * Priority flow control (IEEE 802.1Qbb) of the links from hosts to their switches; links between switches keep their
+ * credits. Once the input queue of a priority has xoff bytes, the switch sends the host a PAUSE frame for it, and
+ * another with time 0 once it has no more than xon. The frame takes 84 bytes on the link, before the packets that wait
+ * there. The host ends the packet that it is sending. A pause lasts `quanta` times 512 bit times, and the switch
+ * repeats it after half of that. The input buffer must hold xoff and what comes until the host has stopped:
+ *
+ *   mtu + rate * (2 * link_delay + switch_in + response + a packet of mtu bytes on the link + a PAUSE frame)
+ *
+ * and another mtu with store_forward. net_create() refuses less, with the number needed.
+ */
+struct net_pfc {
+	bool on;
+	uint32_t xoff, xon; /* bytes; 0: all that the buffer has beyond that; half of xoff */
+	uint32_t mtu;	    /* bytes of the largest packet on the wire; larger ones are dropped; 0: 4224 */
+	uint32_t quanta;    /* 1 to 65535; 0: 65535 */
+	sp_time response;   /* from a frame's end until the host has stopped, at most 1 s */
 };
 
 struct net_config {
@@ -84,8 +110,10 @@ struct net_config {
 	double crossbar;		      /* its bandwidth as a multiple of the link's, 1 to 64 */
 	uint32_t flit;			      /* bytes, 1 to 65536 */
 	uint32_t input_buffer, output_buffer; /* bytes of each VC of each port */
-	uint32_t vcs;			      /* 0: as many as the routing needs */
+	uint32_t vcs;			      /* of each priority; 0: as many as the routing needs */
+	uint32_t priorities;		      /* 1 to NET_PRIORITIES; 0: 1 */
 	bool lossless;
+	struct net_pfc pfc; /* of a lossless network: instead of credits where hosts are */
 	bool store_forward; /* a switch waits for the tail of a packet: one serialisation more for each switch */
 	bool order;	    /* count packets that arrive out of order within (src, dst, flow); costs memory */
 	uint32_t ecn;	    /* mark if more bytes than this are in the output queue of a port; 0: never */
@@ -105,10 +133,14 @@ struct net_counters {
 	uint64_t delivered, bytes; /* bytes delivered */
 	uint64_t dropped[NET_DROPS];
 	uint64_t in_flight;
-	uint64_t marked;    /* ECN marks: packets that a switch was the first to mark */
-	uint64_t reordered; /* config.order: packets that arrived after a later one of their flow */
-	uint64_t unordered; /* config.order: packets of flows beyond the first 2^20, not checked */
-	uint64_t detours;   /* packets sent on a way longer than the shortest, and detours of DOAL */
+	uint64_t marked;       /* ECN marks: packets that a switch was the first to mark */
+	uint64_t reordered;    /* config.order: packets that arrived after a later one of their flow */
+	uint64_t unordered;    /* config.order: packets of flows beyond the first 2^20, not checked */
+	uint64_t detours;      /* packets sent on a way longer than the shortest, and detours of DOAL */
+	uint64_t pauses;       /* PFC: times that a priority of a host was paused */
+	uint64_t pause_frames; /* also those that repeat or end a pause */
+	sp_time first_pause;   /* when the first was sent; SP_NEVER: none was */
+	sp_time paused;	       /* how long priorities of hosts stood still, in all, as far as that is over */
 	uint64_t events;
 	uint64_t memory;			/* bytes, of the network as it is now */
 	uint32_t highest_input, highest_output; /* bytes in one queue, at most */
@@ -141,6 +173,10 @@ void net_count(const struct net *net, struct net_counters *counters);
  * and is copied in the switches where it branches, one copy after the other through the crossbar. -EINVAL: no such
  * host, or one twice; -ENOSPC: NET_MAX_GROUPS; -ENOMEM. The group lives as long as the network. */
 int net_group_add(struct net *net, uint32_t source, const uint32_t *hosts, uint32_t count, uint32_t *group);
+
+/* What PFC is with these numbers: the config's, or what 0 stands for. headroom: bytes that the input buffer has beyond
+ * xoff. As net_create. */
+int net_pfc_numbers(const struct net_config *config, struct net_pfc *pfc, uint32_t *headroom, char *why, size_t whylen);
 
 /* How long a packet takes on one link, in ps, rounded up. */
 sp_time net_serialisation(const struct net *net, uint32_t bytes);

@@ -14,6 +14,7 @@
 #define MAX_CROSSBAR 64.0
 #define PS_PER_S     1000000000000ull
 #define MAX_QUEUES   (1u << 26)
+#define MAX_OF_PORT  64u /* queues */
 
 void net_defaults(struct net_config *config)
 {
@@ -25,6 +26,7 @@ void net_defaults(struct net_config *config)
 				      .flit = 32,
 				      .input_buffer = 65536,
 				      .output_buffer = 32768,
+				      .priorities = 1,
 				      .lossless = true};
 }
 
@@ -46,6 +48,10 @@ static int check_numbers(const struct net_config *c, char *why, size_t whylen)
 		return REFUSE("a buffer is larger than %u bytes", MAX_BUFFER);
 	if (c->vcs > NET_MAX_VCS)
 		return REFUSE("more than %u virtual channels", NET_MAX_VCS);
+	if (c->priorities > NET_PRIORITIES)
+		return REFUSE("more than %u priorities", NET_PRIORITIES);
+	if (c->pfc.on && !c->lossless)
+		return REFUSE("PFC is for lossless networks");
 	return 0;
 }
 
@@ -54,6 +60,7 @@ static int check_routing(const struct net_config *c, uint32_t *vcs, char *why, s
 	static const char *const kind[] = {"star", "torus", "fattree", "dragonfly", "hyperx", "file"};
 	const char *name = kind[net_topology_kind(c->topology)];
 	const uint32_t needed = net_vcs_needed(c->topology, c->routing);
+	const uint32_t priorities = c->priorities ? c->priorities : 1;
 	char others[80] = "";
 
 	if (!needed) {
@@ -71,9 +78,12 @@ static int check_routing(const struct net_config *c, uint32_t *vcs, char *why, s
 	if (*vcs > NET_MAX_VCS)
 		return REFUSE("routing '%s' on this topology needs %u virtual channels, at most %u are possible",
 			      net_routing_names[c->routing], needed, NET_MAX_VCS);
-	if ((uint64_t)net_ports(c->topology) * *vcs > MAX_QUEUES)
+	if (*vcs * priorities > MAX_OF_PORT)
+		return REFUSE("%u virtual channels of %u priorities are more than %u queues of a port", *vcs,
+			      priorities, MAX_OF_PORT);
+	if ((uint64_t)net_ports(c->topology) * *vcs * priorities > MAX_QUEUES)
 		return REFUSE("more than %u queues: %u ports with %u virtual channels", MAX_QUEUES,
-			      net_ports(c->topology), *vcs);
+			      net_ports(c->topology), *vcs * priorities);
 	return 0;
 }
 
@@ -85,19 +95,23 @@ static void start(struct net *n)
 		n->queue[q].in.first = n->queue[q].out.first = n->queue[q].want = NET_NONE;
 		n->queue[q].credits = n->config.input_buffer;
 	}
-	for (uint32_t h = 0; h < n->topology->hosts; h++)
-		n->host[h].credits = n->config.input_buffer;
+	for (size_t l = 0; l < (size_t)n->topology->hosts * n->lanes; l++)
+		n->lane[l].credits = n->config.input_buffer;
 	n->free_slot = NET_NONE;
 	n->largest = n->config.flit;
 	n->ps_per_byte = 8 * PS_PER_S % n->config.rate || 8 * PS_PER_S / n->config.rate > UINT32_MAX
 				 ? 0
 				 : (uint32_t)(8 * PS_PER_S / n->config.rate);
+	n->counters.first_pause = SP_NEVER;
+	n->pause_takes = net_link_time(n, NET_PAUSE_BYTES);
+	n->pause_lasts = (sp_time)((unsigned __int128)n->pfc.quanta * 512 * PS_PER_S / n->config.rate);
 	sp_random_seed(&n->random, n->config.seed, 0);
 }
 
 int net_create(const struct net_config *config, struct net **net, char *why, size_t whylen)
 {
-	uint32_t vcs = 0;
+	uint32_t vcs = 0, headroom;
+	struct net_pfc pfc = {0};
 	struct net *n;
 	int err;
 
@@ -106,6 +120,8 @@ int net_create(const struct net_config *config, struct net **net, char *why, siz
 	err = check_numbers(config, why, whylen);
 	if (!err)
 		err = check_routing(config, &vcs, why, whylen);
+	if (!err && config->pfc.on)
+		err = net_pfc_numbers(config, &pfc, &headroom, why, whylen);
 	if (err)
 		return err;
 	n = calloc(1, sizeof(*n));
@@ -113,12 +129,17 @@ int net_create(const struct net_config *config, struct net **net, char *why, siz
 		goto no_memory;
 	n->config = *config;
 	n->topology = config->topology;
-	n->vcs = vcs;
+	n->pfc = pfc;
+	n->lanes = config->priorities ? config->priorities : 1;
+	n->lane_vcs = vcs;
+	n->vcs = vcs * n->lanes;
 	n->port = calloc(net_ports(n->topology), sizeof(*n->port));
-	n->queue = calloc((size_t)net_ports(n->topology) * vcs, sizeof(*n->queue));
+	n->queue = calloc((size_t)net_ports(n->topology) * n->vcs, sizeof(*n->queue));
 	n->host = calloc(n->topology->hosts, sizeof(*n->host));
+	n->lane = calloc((size_t)n->topology->hosts * n->lanes, sizeof(*n->lane));
+	n->pause = pfc.on ? calloc(net_ports(n->topology), sizeof(*n->pause)) : NULL;
 	n->order = config->order ? net_order_create() : NULL;
-	if (!n->port || !n->queue || !n->host || (config->order && !n->order))
+	if (!n->port || !n->queue || !n->host || !n->lane || (pfc.on && !n->pause) || (config->order && !n->order))
 		goto no_memory;
 	start(n);
 	*net = n;
@@ -144,6 +165,8 @@ void net_destroy(struct net *n)
 	free(n->port);
 	free(n->queue);
 	free(n->host);
+	free(n->lane);
+	free(n->pause);
 	free(n);
 }
 
@@ -186,10 +209,35 @@ static void slot_fill(struct net *n, struct net_slot *s, const struct net_packet
 			       .mid = NET_NONE,
 			       .link = NET_NONE,
 			       .phase = 1,
+			       .priority = packet->priority < n->lanes ? packet->priority : (uint8_t)(n->lanes - 1),
 			       .dimension = UINT8_MAX};
+	s->vc = (uint8_t)(s->priority * n->lane_vcs);
 	s->packet.src = host;
 	s->packet.hops = 0;
 	s->packet.ecn = false;
+	s->packet.late = packet->late < MAX_DELAY ? packet->late : MAX_DELAY;
+}
+
+/* The host's link is busy, or the switch has no room: an event when that may be over, if none is to come anyway. */
+static void refuse_now(struct net *n, uint32_t h, struct net_lane *lane, uint32_t size)
+{
+	struct net_host *host = &n->host[h];
+	const bool busy = host->link_free > n->now && !host->event;
+	const bool paused = net_is_paused(n, lane) && !host->resume;
+	uint32_t i;
+
+	lane->wants = size;
+	if ((!busy && !paused) || (i = net_slot_take(n)) == NET_NONE)
+		return;
+	net_slot_drop(n, i); /* there is room for events */
+	if (busy) {
+		host->event = true;
+		net_events_put(&n->events, host->link_free, NET_HOST_FREE, h);
+	}
+	if (paused) {
+		host->resume = true;
+		net_events_put(&n->events, lane->paused, NET_HOST_RESUME, h);
+	}
 }
 
 static void number(struct net *n, struct net_slot *s)
@@ -208,6 +256,7 @@ bool net_send(struct net *n, uint32_t h, const struct net_packet *packet, sp_tim
 	const struct net_config *c = &n->config;
 	struct net_host *host = &n->host[h];
 	uint32_t group, i;
+	struct net_lane *lane;
 	struct net_slot *s;
 
 	n->now = now > n->now ? now : n->now;
@@ -215,17 +264,14 @@ bool net_send(struct net *n, uint32_t h, const struct net_packet *packet, sp_tim
 		refuse(n, packet, h, NET_DROP_NO_HOST);
 		return true;
 	}
-	if (!is_known(n, h, packet->dst, &group) || size > c->input_buffer || size > c->output_buffer) {
+	if (!is_known(n, h, packet->dst, &group) || size > c->input_buffer || size > c->output_buffer ||
+	    (n->pause && packet->bytes > n->pfc.mtu)) {
 		refuse(n, packet, h, is_known(n, h, packet->dst, &group) ? NET_DROP_OVERSIZED : NET_DROP_NO_HOST);
 		return true;
 	}
-	if (host->link_free > n->now || (c->lossless && host->credits < size)) {
-		host->wants = size;
-		if (host->link_free > n->now && !host->event && (i = net_slot_take(n)) != NET_NONE) {
-			net_slot_drop(n, i); /* there is room for events */
-			host->event = true;
-			net_events_put(&n->events, host->link_free, NET_HOST_FREE, h);
-		}
+	lane = &n->lane[(size_t)h * n->lanes + (packet->priority < n->lanes ? packet->priority : n->lanes - 1)];
+	if (host->link_free > n->now || net_is_paused(n, lane) || (c->lossless && !n->pause && lane->credits < size)) {
+		refuse_now(n, h, lane, size);
 		return false;
 	}
 	i = net_slot_take(n);
@@ -240,9 +286,9 @@ bool net_send(struct net *n, uint32_t h, const struct net_packet *packet, sp_tim
 	number(n, s);
 	n->largest = size > n->largest ? size : n->largest;
 	n->counters.sent++;
-	host->link_free = n->now + net_link_time(n, size);
-	if (c->lossless)
-		host->credits -= size;
+	host->link_free = n->now + net_slot_time(n, s);
+	if (c->lossless && !n->pause)
+		lane->credits -= size;
 	if (c->store_forward)
 		net_events_put(&n->events, host->link_free + c->link_delay + c->switch_in, NET_ARRIVE, i);
 	else
@@ -272,7 +318,8 @@ static uint64_t memory(const struct net *n)
 {
 	const uint64_t ports = net_ports(n->topology);
 	uint64_t bytes = sizeof(*n) + ports * sizeof(*n->port) + ports * n->vcs * sizeof(*n->queue) +
-			 (uint64_t)n->topology->hosts * sizeof(*n->host) + (uint64_t)n->slots * sizeof(*n->slot);
+			 (uint64_t)n->topology->hosts * (sizeof(*n->host) + n->lanes * sizeof(*n->lane)) +
+			 (n->pause ? ports * sizeof(*n->pause) : 0) + (uint64_t)n->slots * sizeof(*n->slot);
 
 	for (uint32_t g = 0; g < n->groups; g++)
 		bytes += (n->topology->switches + 1ull + n->group[g].first[n->topology->switches]) * sizeof(uint32_t);

@@ -230,13 +230,29 @@ static uint64_t flow_of(const struct rte_mbuf *m)
 	return sp_flow_hash(rte_pktmbuf_read(m, 0, len, room), len);
 }
 
+/* Its PCP, or the class selector of its IP header. */
+static uint8_t priority_of(const struct rte_mbuf *m)
+{
+	uint8_t room[18];
+	const uint32_t len = rte_pktmbuf_pkt_len(m) < sizeof(room) ? rte_pktmbuf_pkt_len(m) : (uint32_t)sizeof(room);
+	const uint8_t *f = rte_pktmbuf_read(m, 0, len, room);
+
+	if (!f || len < sizeof(room))
+		return 0;
+	if (f[12] == 0x81 && f[13] == 0)
+		return f[14] >> 5;
+	if (f[12] == 0x08 && f[13] == 0)
+		return f[15] >> 5;
+	return f[12] == 0x86 && f[13] == 0xDD ? (f[14] & 0x0F) >> 1 : 0;
+}
+
 /* Sends a copy of the frame to a host. False: later; there is no room, or no memory. */
 static bool send_to(struct port *p, const struct rte_mbuf *m, uint32_t host, sp_time now)
 {
 	struct net_nics *n = p->nics;
 	const uint32_t len = rte_pktmbuf_pkt_len(m);
 	const uint32_t wire = (len < SP_LINK_MIN_FRAME ? SP_LINK_MIN_FRAME : len) + SP_LINK_OVERHEAD;
-	struct net_packet packet = {.dst = host, .bytes = wire, .flow = flow_of(m)};
+	struct net_packet packet = {.dst = host, .bytes = wire, .flow = flow_of(m), .priority = priority_of(m)};
 	struct frame *f;
 	uint8_t *to;
 

@@ -3,7 +3,9 @@
  * Real NICs at the hosts of a network: their frames travel whole through its switches, in virtual time (world.h). A
  * frame goes to the host that its destination MAC belongs to; one to a multicast or broadcast MAC goes to every host
  * with a MAC but its own, as one packet for each. On the wire a frame takes its bytes, at least 60, and 24 more, as in
- * link.h. A switch's ECN mark sets Congestion Experienced in an IP header that allows it.
+ * link.h. A switch's ECN mark sets Congestion Experienced in an IP header that allows it. A frame's priority is that of
+ * its VLAN tag (PCP); without one, the upper three bits of its DSCP. The frames of a NIC leave in order: with PFC, one
+ * of a paused priority keeps those behind it waiting, whatever theirs is.
  *
  * The NICs move the network on: the port that was taken first does so at each of its events, so its NIC must be in the
  * world. Each NIC has one worker. Threads: one thread owns the network and everything attached to it.

@@ -268,8 +268,9 @@ static struct step step_of(const struct net *n, const struct net_slot *s, uint32
 	} else {
 		step.vc = t->kind == NET_GRAPH && t->cyclic ? (uint8_t)s->links : 0;
 	}
-	if (step.vc >= n->vcs) /* only if not lossless */
-		step.vc = (uint8_t)(n->vcs - 1);
+	if (step.vc >= n->lane_vcs) /* only if not lossless */
+		step.vc = (uint8_t)(n->lane_vcs - 1);
+	step.vc = (uint8_t)(step.vc + s->priority * n->lane_vcs);
 	return step;
 }
 

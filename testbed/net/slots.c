@@ -7,10 +7,12 @@
 #define FIRST_SLOTS 256u
 #define MAX_SLOTS   (1u << 26)
 
-/* Events that are not of packets: of each port three, of each host one. */
+/* Events that are not of packets: of each port three, of each host one; with PFC one more of each. */
 static size_t standing_events(const struct net *n)
 {
-	return (size_t)net_ports(n->topology) * 3 + n->topology->hosts;
+	const size_t more = n->pause ? 1 : 0;
+
+	return net_ports(n->topology) * (3 + more) + n->topology->hosts * (1 + more);
 }
 
 static bool more_slots(struct net *n)

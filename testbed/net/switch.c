@@ -8,6 +8,10 @@
 
 #include "route.h"
 
+/* News of room for a host: bytes of a packet, at most NET_MAX_BYTES and a flit, and its priority. */
+#define CREDIT_LANE  26
+#define CREDIT_BYTES ((1u << CREDIT_LANE) - 1)
+
 static void link_try(struct net *n, uint32_t port);
 
 static void list_add(struct net *n, struct net_list *l, uint32_t i)
@@ -60,6 +64,17 @@ static void want(struct net *n, uint32_t q, uint32_t port, uint8_t vc)
 static bool has_room(const struct net *n, uint32_t port, uint32_t vc)
 {
 	return n->queue[net_queue_of(n, port, vc)].out.bytes + n->largest <= n->config.output_buffer;
+}
+
+/* An event when the link can take something: now, or once it is free. */
+static void wake_link(struct net *n, uint32_t port)
+{
+	struct net_port *p = &n->port[port];
+
+	if (!p->link_event) {
+		p->link_event = true;
+		net_events_put(&n->events, p->link_free > n->now ? p->link_free : n->now, NET_LINK_FREE, port);
+	}
 }
 
 static void wake_output(struct net *n, uint32_t port)
@@ -261,10 +276,16 @@ void net_credit_return(struct net *n, uint32_t port, uint32_t vc, uint32_t bytes
 {
 	const uint32_t peer = n->topology->peer[port];
 	const uint32_t id = net_is_host(peer) ? peer : net_queue_of(n, peer, vc);
-	const struct net_event now = {.at = n->now, .id = id, .more = bytes, .kind = NET_CREDIT};
+	const uint32_t more = net_is_host(peer) ? vc / n->lane_vcs << CREDIT_LANE | bytes : bytes;
+	const struct net_event now = {.at = n->now, .id = id, .more = more, .kind = NET_CREDIT};
 
+	if (n->pause && net_is_host(peer)) {
+		if (net_pfc_left(n, port, vc))
+			wake_link(n, port);
+		return;
+	}
 	if (n->config.lossless &&
-	    !net_events_follow(&n->events, NET_CREDITS, n->now + n->config.link_delay, NET_CREDIT, id, bytes))
+	    !net_events_follow(&n->events, NET_CREDITS, n->now + n->config.link_delay, NET_CREDIT, id, more))
 		net_event_run(n, &now); /* no memory: at once */
 }
 
@@ -289,14 +310,14 @@ static void link_send(struct net *n, uint32_t port, uint32_t q)
 	const uint32_t i = list_take(n, &n->queue[q].out), peer = n->topology->peer[port];
 	struct net_slot *s = &n->slot[i];
 	struct net_port *p = &n->port[port];
-	const sp_time takes = net_link_time(n, s->size), out = n->now + c->switch_out + c->link_delay;
+	const sp_time takes = net_slot_time(n, s), out = n->now + c->switch_out + c->link_delay;
 
 	p->turn = (uint8_t)(q - net_queue_of(n, port, 0));
 	p->bytes -= s->size;
 	p->link_free = n->now + takes;
 	s->at = peer;
 	if (net_is_host(peer)) {
-		net_events_put(&n->events, out + takes, NET_DELIVER, i);
+		net_events_put(&n->events, out + takes + s->packet.late, NET_DELIVER, i);
 		return;
 	}
 	if (c->lossless)
@@ -311,23 +332,22 @@ static void link_send(struct net *n, uint32_t port, uint32_t q)
 static void link_try(struct net *n, uint32_t port)
 {
 	struct net_port *p = &n->port[port];
+	const bool due = n->pause && n->pause[port].due;
 	uint32_t q;
 
+	if (due && p->link_free <= n->now)
+		net_pfc_send(n, port);
 	if (p->link_free > n->now) {
-		if (p->bytes && !p->link_event) {
-			p->link_event = true;
-			net_events_put(&n->events, p->link_free, NET_LINK_FREE, port);
-		}
+		if (p->bytes || due)
+			wake_link(n, port);
 		return;
 	}
 	q = link_choose(n, port);
 	if (q == NET_NONE)
 		return;
 	link_send(n, port, q);
-	if (p->bytes && !p->link_event) {
-		p->link_event = true;
-		net_events_put(&n->events, p->link_free, NET_LINK_FREE, port);
-	}
+	if (p->bytes)
+		wake_link(n, port);
 	if (p->wanted != NET_NONE)
 		output_try(n, port);
 }
@@ -346,6 +366,8 @@ static void arrive(struct net *n, uint32_t i)
 	list_add(n, in, i);
 	if (in->bytes > n->counters.highest_input)
 		n->counters.highest_input = in->bytes;
+	if (n->pause && net_is_host(n->topology->peer[s->at]) && net_pfc_came(n, s->at, s->vc))
+		wake_link(n, s->at);
 	if (in->first == i)
 		head_new(n, q);
 }
@@ -364,12 +386,28 @@ static void deliver(struct net *n, uint32_t i)
 	n->config.deliver(n->config.arg, &p, n->now);
 }
 
-/* A host that was refused may send again: is its link free, and is there room? */
+/* A host that was refused may send again: is its link free, and is there room for one of its priorities? */
 static void host_try(struct net *n, uint32_t h)
 {
+	struct net_lane *lane = &n->lane[(size_t)h * n->lanes];
 	struct net_host *host = &n->host[h];
+	bool ready = false;
 
-	if (!host->wants || (n->config.lossless && host->credits < host->wants))
+	for (uint32_t k = 0; k < n->lanes; k++) {
+		if (!lane[k].wants)
+			continue;
+		if (net_is_paused(n, &lane[k])) {
+			if (!host->resume) {
+				host->resume = true;
+				net_events_put(&n->events, lane[k].paused, NET_HOST_RESUME, h);
+			}
+		} else if (!n->config.lossless || n->pause || lane[k].credits >= lane[k].wants) {
+			ready = true;
+			if (host->link_free <= n->now)
+				lane[k].wants = 0;
+		}
+	}
+	if (!ready)
 		return;
 	if (host->link_free > n->now) {
 		if (!host->event) {
@@ -378,16 +416,17 @@ static void host_try(struct net *n, uint32_t h)
 		}
 		return;
 	}
-	host->wants = 0;
 	if (n->config.room)
 		n->config.room(n->config.arg, h, n->now);
 }
 
 static void credit(struct net *n, const struct net_event *e)
 {
+	const uint32_t h = e->id & ~NET_HOST_PEER;
+
 	if (e->id & NET_HOST_PEER) {
-		n->host[e->id & ~NET_HOST_PEER].credits += e->more;
-		host_try(n, e->id & ~NET_HOST_PEER);
+		n->lane[(size_t)h * n->lanes + (e->more >> CREDIT_LANE)].credits += e->more & CREDIT_BYTES;
+		host_try(n, h);
 		return;
 	}
 	n->queue[e->id].credits += e->more;
@@ -420,6 +459,18 @@ void net_event_run(struct net *n, const struct net_event *e)
 		break;
 	case NET_HOST_FREE:
 		n->host[e->id].event = false;
+		host_try(n, e->id);
+		break;
+	case NET_PAUSE:
+		net_pfc_heard(n, e->id, e->more);
+		host_try(n, e->id);
+		break;
+	case NET_REPEAT:
+		net_pfc_repeat(n, e->id);
+		link_try(n, e->id);
+		break;
+	case NET_HOST_RESUME:
+		n->host[e->id].resume = false;
 		host_try(n, e->id);
 		break;
 	}

@@ -37,10 +37,10 @@ static void send_more(struct traffic *t, uint32_t h, sp_time now)
 	while (t->first[h] != NONE) {
 		struct traffic_packet *p = &t->packet[t->first[h]];
 
-		if (!net_send(
-			    t->net, h,
-			    &(struct net_packet){.dst = p->dst, .bytes = p->bytes, .flow = p->flow, .tag = t->first[h]},
-			    now)) {
+		const struct net_packet packet = {
+			.dst = p->dst, .bytes = p->bytes, .flow = p->flow, .priority = p->priority, .tag = t->first[h]};
+
+		if (!net_send(t->net, h, &packet, now)) {
 			t->early++;
 			return;
 		}

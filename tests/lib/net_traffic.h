@@ -14,6 +14,7 @@ struct traffic_packet {
 	uint32_t next; /* of the same host */
 	uint16_t hops;
 	uint16_t times; /* that it has arrived */
+	uint8_t priority;
 	bool dropped, ecn;
 };
 

@@ -107,6 +107,20 @@ static struct net_config random_config(struct sp_random *r, enum net_routing rou
 
 	c.input_buffer = 1024 + below(r, 2048);
 	c.output_buffer = 1024 + below(r, 2048);
+	c.priorities = below(r, 3);
+	if (c.lossless && below(r, 3) == 0) {
+		struct net_pfc numbers;
+		uint32_t room;
+		char why[256];
+
+		c.pfc = (struct net_pfc){.on = true, .mtu = 1024, .response = below(r, 2) * 100000};
+		c.input_buffer = 1 << 30;
+		CU_ASSERT_EQUAL(net_pfc_numbers(&c, &numbers, &room, why, sizeof(why)), 0);
+		c.pfc.xoff = 500 + below(r, 2048); /* one byte less for input_buffer, and packets are lost */
+		c.input_buffer = c.pfc.xoff + room;
+		if (c.input_buffer < room + 1024 + c.flit)
+			c.input_buffer = room + 1024 + c.flit;
+	}
 	return c;
 }
 
@@ -124,13 +138,14 @@ static void random_packets(struct sp_random *r, struct traffic *t)
 			member[members++] = h;
 	if (groups)
 		CU_ASSERT_EQUAL_FATAL(net_group_add(t->net, hot, member, members, &group), 0);
-	for (uint32_t i = 0; i < packets; i++) {
+	for (uint32_t i = 0; i < packets; i++) { /* a host's packets of several priorities stay in order */
 		const uint32_t src = below(r, hosts), size = from_to(r, 1, sizes);
 		uint32_t dst = pattern == 0 ? below(r, hosts) : pattern == 1 ? hot : (src + shift) % hosts;
 
 		if (groups && src == hot)
 			dst = NET_GROUP | group;
-		traffic_add(t, src, dst, size, (sp_time)i * gap, below(r, 4));
+		t->packet[traffic_add(t, src, dst, size, (sp_time)i * gap, below(r, 4))].priority =
+			(uint8_t)below(r, 4);
 	}
 }
 
@@ -149,8 +164,10 @@ static void check_end(const struct traffic *t)
 		CU_ASSERT_EQUAL(n->queue[q].credits, n->config.input_buffer);
 		CU_ASSERT_EQUAL(n->queue[q].in.bytes + n->queue[q].out.bytes, 0);
 	}
-	for (uint32_t h = 0; h < n->topology->hosts; h++)
-		CU_ASSERT_EQUAL(n->host[h].credits, n->config.input_buffer);
+	for (uint32_t l = 0; l < n->topology->hosts * n->lanes; l++) {
+		CU_ASSERT_EQUAL(n->lane[l].credits, n->config.input_buffer);
+		CU_ASSERT(n->lane[l].paused <= n->now);
+	}
 	for (uint32_t i = 0; i < t->count; i++)
 		if (!(t->packet[i].dst & NET_GROUP))
 			CU_ASSERT_EQUAL(t->packet[i].times + t->packet[i].dropped, 1);
