@@ -103,6 +103,10 @@ int sim_draws_read(const char *command, const char *file, enum goal_column colum
 	close_input(f);
 	if (err)
 		return command_fail(command, "%s", why);
+	if (!median) {
+		*to = raw;
+		return 0;
+	}
 	for (unsigned i = 0; i < n && !err; i++)
 		err = goal_draws_scale(&raw, median[i], &to[i]);
 	goal_draws_free(&raw);

@@ -44,10 +44,12 @@ int sim_goal_schedule(const struct sim_goal *s, struct goal **g);
 int sim_goal_write(const struct sim_goal *s, const struct goal *g); /* to s->write */
 /* A file of hosts' detours; - is standard input. Exit status; the caller frees. */
 int sim_detours_read(const char *command, const char *file, struct goal_detours *d);
-/* A distribution from a file; - is standard input. to: n of it, each scaled so that its median is that of median[].
- * Exit status; the caller frees. */
+/* A distribution from a file; - is standard input. to: n of it, each scaled so that its median is that of median[]; or
+ * median NULL, n 1: as it is. Of its lines each first `skip` of `of` are left out. Exit status; the caller frees. */
 int sim_draws_read(const char *command, const char *file, enum goal_column column, uint32_t skip, uint32_t of,
 		   const uint64_t *median, unsigned n, struct goal_draws *to);
+/* "K/N" of --skip. -EINVAL: it is not. */
+int sim_skip_take(const char *text, uint32_t *skip, uint32_t *of);
 /* With --topology: packets over a network of switches. Exit status. */
 int sim_goal_network(int argc, char **argv);
 

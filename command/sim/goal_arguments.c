@@ -87,20 +87,26 @@ static int take_noise(void *to, const char *text)
 	return -EINVAL;
 }
 
+int sim_skip_take(const char *text, uint32_t *skip, uint32_t *of)
+{
+	uint64_t k, n;
+
+	text = take_decimal(text, 0, &k);
+	if (!text || *text != '/')
+		return -EINVAL;
+	text = take_decimal(text + 1, 0, &n);
+	if (!text || *text || !n || k >= n || n > UINT32_MAX)
+		return -EINVAL;
+	*skip = (uint32_t)k;
+	*of = (uint32_t)n;
+	return 0;
+}
+
 static int take_skip(void *to, const char *text)
 {
 	struct sim_goal *s = to;
-	uint64_t skip, of;
 
-	text = take_decimal(text, 0, &skip);
-	if (!text || *text != '/')
-		return -EINVAL;
-	text = take_decimal(text + 1, 0, &of);
-	if (!text || *text || !of || skip >= of || of > UINT32_MAX)
-		return -EINVAL;
-	s->skip = (uint32_t)skip;
-	s->of = (uint32_t)of;
-	return 0;
+	return sim_skip_take(text, &s->skip, &s->of);
 }
 
 const struct sim_goal sim_goal_default = {.ranks = 8, .pattern.size = 1, .memory = 4ull << 30, .runs = 1, .seed = 1};

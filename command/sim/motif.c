@@ -68,6 +68,9 @@ static void show(const struct sim_motif *s, const char *name, const struct motif
 	printf("%-14s %20" PRIu64 "\n", "packets", o->packets);
 	printf("%-14s %20" PRIu64 " packets that came after a later one\n", "reordered", o->net.reordered);
 	printf("%-14s %20" PRIu64 " messages read before all of them was there\n", "early reads", o->early_reads);
+	if (s->run.net.pfc.on)
+		printf("%-14s %20" PRIu64 " of hosts, by PAUSE frames, %" PRIu64 " of them; %.9f us in all\n", "pauses",
+		       o->net.pauses, o->net.pause_frames, (double)o->net.paused / 1e6);
 	printf("%-14s %20.3f s, %" PRIu64 " events, %.4g MiB\n", "computed in", wall, o->events + o->net.events,
 	       (double)memory() / (1 << 20));
 	printf("%-14s %20.1f events, %.1f KiB\n", "for each NIC",
@@ -104,6 +107,11 @@ static int show_json(const struct sim_motif *s, const char *name, const struct m
 					 "early_reads", (json_int_t)o->early_reads, "overtaking",
 					 (json_int_t)o->overtaking, "unexpected", (json_int_t)o->unexpected, "events",
 					 (json_int_t)(o->events + o->net.events), "wall_s", wall));
+	json_object_set_new(all, "lossless", json_string(s->run.net.pfc.on ? "pfc" : "credits"));
+	if (s->run.net.pfc.on)
+		json_object_update_new(all, json_pack("{s:I, s:I, s:f}", "pauses", (json_int_t)o->net.pauses,
+						      "pause_frames", (json_int_t)o->net.pause_frames, "paused_s",
+						      (double)o->net.paused / (double)SP_SEC));
 	json_object_set_new(all, "memory", json_integer((json_int_t)memory()));
 	if (m->jobs > 1) {
 		json_t *jobs = json_array();
@@ -115,26 +123,58 @@ static int show_json(const struct sim_motif *s, const char *name, const struct m
 	return output_json(all, JSON_INDENT(2)) ? command_fail("sim", "%s", strerror(ENOMEM)) : 0;
 }
 
-/* Runs it, with the hosts' noise if it is wanted. */
+struct noises {
+	struct goal_detours detours;
+	struct stalls stalls;
+	struct goal_draws latencies, bytes;
+};
+
+/* A file of times, with this median; 0: as they are. */
+static int read_draws(const struct sim_motif *s, const char *file, enum goal_column column, uint64_t median,
+		      struct goal_draws *to)
+{
+	return sim_draws_read("sim", file, column, s->skip, s->of, median ? &median : NULL, 1, to);
+}
+
+/* Reads the files of noise. Exit status. */
+static int read_noise(struct sim_motif *s, struct noises *n)
+{
+	int status = s->os ? sim_detours_read("sim", s->os, &n->detours) : 0, err;
+
+	if (!status && s->latencies) {
+		status = read_draws(s, s->latencies, GOAL_TIME, s->run.noise.latency, &n->latencies);
+		s->run.noise.latencies = &n->latencies;
+	}
+	if (!status && s->bandwidths) { /* the median is the link's rate */
+		status = read_draws(s, s->bandwidths, GOAL_A_BYTE, (8 * SP_SEC + s->run.net.rate / 2) / s->run.net.rate,
+				    &n->bytes);
+		s->run.noise.bytes = &n->bytes;
+	}
+	if (status || !s->os)
+		return status;
+	err = stalls_create(&n->stalls, &n->detours, goal_ranks(s->run.schedule), s->coscheduled, s->run.net.seed);
+	s->run.stalls = &n->stalls;
+	if (err == -ERANGE)
+		return command_fail("sim", "%s: the detours take %.3g %% of the time, more than %g %%", s->os,
+				    100 * goal_detours_share(&n->detours), 100 * STALLS_SHARE_MAX);
+	return err ? command_fail("sim", "%s", strerror(-err)) : 0;
+}
+
+/* Runs it, with the noise that is wanted. */
 static int execute(struct sim_motif *s, struct motif_outcome *o)
 {
-	struct goal_detours detours = {0};
-	struct stalls stalls = {0};
+	struct noises noises = {0};
 	char why[512] = "";
-	int err = 0, status = s->os ? sim_detours_read("sim", s->os, &detours) : 0;
+	int status = read_noise(s, &noises), err = 0;
 
-	if (!status && s->os) {
-		err = stalls_create(&stalls, &detours, goal_ranks(s->run.schedule), s->coscheduled, s->run.net.seed);
-		s->run.stalls = &stalls;
-	}
-	if (err == -ERANGE)
-		snprintf(why, sizeof(why), "%s: the detours take %.3g %% of the time, more than %g %%", s->os,
-			 100 * goal_detours_share(&detours), 100 * STALLS_SHARE_MAX);
-	else if (!status && !err)
+	if (!status)
 		err = motif_run(&s->run, o, why, sizeof(why));
 	s->run.stalls = NULL;
-	stalls_free(&stalls);
-	goal_detours_free(&detours);
+	s->run.noise.latencies = s->run.noise.bytes = NULL;
+	stalls_free(&noises.stalls);
+	goal_detours_free(&noises.detours);
+	goal_draws_free(&noises.latencies);
+	goal_draws_free(&noises.bytes);
 	if (!status && !err && o->time >= 1ull << 63)
 		return command_fail("sim", "that takes more than 2^63 ps, 106 days");
 	return err ? command_fail("sim", "%s", *why ? why : strerror(-err)) : status;

@@ -7,6 +7,8 @@
 #include "../../testbed/motif/run.h"
 #include "../options.h"
 
+enum { SIM_CREDITS, SIM_PFC };
+
 struct sim_motif {
 	struct motif motif;
 	struct motif_run_config run; /* without schedule and topology */
@@ -14,9 +16,13 @@ struct sim_motif {
 	const char *topology;	     /* text; NULL: one switch */
 	const char *write;	     /* a file for the schedule; NULL: it is run */
 	uint64_t compute, copy;	     /* ps; compute MOTIF_DEFAULT: not given */
+	unsigned control;	     /* 1: first */
 	unsigned transport, setup, completion, sends, routing;
 	uint64_t header;
-	const char *os; /* a file of detours; NULL: none */
+	const char *os;			    /* a file of detours; NULL: none */
+	const char *latencies, *bandwidths; /* files of what messages of the network draw; NULL: none */
+	uint32_t skip, of;		    /* lines of the latter two */
+	unsigned lossless;		    /* SIM_CREDITS, SIM_PFC */
 	bool coscheduled;
 	bool no_reduce, reduce, json;
 };

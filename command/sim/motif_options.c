@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../output.h"
+#include "goal.h"
 #include "motif.h"
 
 #define AT(field)	OPTION_AT(struct sim_motif, field)
@@ -30,13 +31,30 @@ static const struct usage usage = {
 static int take_noise(void *to, const char *text)
 {
 	struct sim_motif *s = to;
+	const struct {
+		const char *name, **file;
+	} kinds[] = {{"os:", &s->os}, {"latency:", &s->latencies}, {"bandwidth:", &s->bandwidths}};
 
-	if (strncmp(text, "os:", 3) || !text[3])
-		return -EINVAL;
-	s->os = text + 3;
-	return 0;
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		const size_t n = strlen(kinds[i].name);
+
+		if (strncmp(text, kinds[i].name, n) || !text[n])
+			continue;
+		*kinds[i].file = text + n;
+		return 0;
+	}
+	return -EINVAL;
 }
 
+static int take_skip(void *to, const char *text)
+{
+	struct sim_motif *s = to;
+
+	return sim_skip_take(text, &s->skip, &s->of);
+}
+
+static const char *const controls[] = {"in-turn", "first", NULL};
+static const char *const losslesses[] = {"credits", "pfc", NULL};
 static const char *const setups[] = {"message", "once", NULL}, *const completions[] = {"ack", "behind", NULL},
 			 *const sends[] = {"acked", "read", NULL};
 
@@ -130,10 +148,30 @@ const struct option_row sim_network_rows[] = {
 	 .least = 64, .most = 1 << 30},
 	{"vcs", 0, OPTION_NUMBER, "N", "virtual channels (as many as the routing needs)", AT(run.net.vcs), .least = 1,
 	 .most = NET_MAX_VCS},
+	{"lossless", 0, OPTION_WORD, "credits|pfc",
+	 "how a switch keeps hosts from sending what it has no room for: credits, or PAUSE frames of 802.1Qbb "
+	 "(credits)",
+	 AT(lossless), .words = losslesses},
+	{"xoff", 0, OPTION_SIZE, "N", "pfc: an input queue of N bytes pauses its host (as many as the buffer allows)",
+	 AT(run.net.pfc.xoff), .least = 1, .most = 1 << 30},
+	{"xon", 0, OPTION_SIZE, "N", "pfc: the host goes on once the queue has no more than N bytes (half of --xoff)",
+	 AT(run.net.pfc.xon), .least = 1, .most = 1 << 30},
+	{"pause-quanta", 0, OPTION_NUMBER, "N",
+	 "pfc: a pause lasts N times 512 bits of the link, and is repeated after half of that (65535)",
+	 AT(run.net.pfc.quanta), .least = 1, .most = 65535},
+	{"pause-response", 0, OPTION_TIME, "T", "pfc: how long a host takes to obey a frame (0)",
+	 AT(run.net.pfc.response), .most = LONGEST},
+	{"latency", 0, OPTION_TIME, "T",
+	 "added to each message in the network; the median of --noise latency:FILE (0; what is measured)",
+	 AT(run.noise.latency), .most = LONGEST},
 	{"scatter", 0, OPTION_FLAG, NULL, "ranks are on hosts drawn by --seed (rank r is on host r)", AT(run.scatter)},
-	{"noise", 0, OPTION_CALL, "os:FILE",
-	 "detours of the hosts, as `spindle noise detour` or netgauge measure them; NICs have none", .take = take_noise,
-	 .wants = "os:FILE"},
+	{"noise", 0, OPTION_CALL, "KIND:FILE",
+	 "os: detours of the hosts, NICs have none; latency: of each message, added to the network's own; bandwidth: "
+	 "of "
+	 "each message and 16 MiB of it; as `spindle noise` or netgauge measure them. May be given once each",
+	 .take = take_noise, .wants = "os:FILE, latency:FILE or bandwidth:FILE"},
+	{"skip", 0, OPTION_CALL, "K/N", "leave out the first K of each N lines of latency and bandwidth (0/1)",
+	 .take = take_skip, .wants = "K/N with K < N"},
 	{"coscheduled", 0, OPTION_FLAG, NULL, "the detours of all hosts come at the same time", AT(coscheduled)},
 	{"seed", 0, OPTION_NUMBER, "N", "the same seed gives the same run (1)", AT(run.net.seed),
 	 .most = INT64_MAX /* JSON has no more */},
@@ -153,6 +191,9 @@ const struct option_row sim_nic_rows[] = {
 	{"sends", 0, OPTION_WORD, "acked|read",
 	 "rvma, rdma: a send is done once its put is acknowledged, or once the NIC has read it (acked)", AT(sends),
 	 .words = sends},
+	{"control", 0, OPTION_WORD, "in-turn|first",
+	 "requests, answers and acknowledgements wait for the puts before them, or pass them (in-turn)", AT(control),
+	 .words = controls},
 	{"packet", 0, OPTION_SIZE, "N", "payload bytes of a packet (4096)", AT(run.nic.packet), .least = 1,
 	 .most = MOTIF_PACKET_MAX},
 	{"header", 0, OPTION_NUMBER, "N", "other bytes of a packet (those of the transport on Ethernet)", AT(header),
@@ -240,7 +281,7 @@ static const char *foreign_to_motif(const struct sim_motif *s, const struct opti
 
 int sim_nic_asked(struct sim_motif *s, const struct options *o)
 {
-	const bool mpi = s->transport == MOTIF_MPI;
+	const bool mpi = s->transport == MOTIF_MPI, pfc = s->lossless == SIM_PFC;
 	const struct owner of[] = {
 		{"setup", s->transport == MOTIF_RDMA || s->transport == MOTIF_RDMA_POLLED,
 		 "only --transport rdma and rdma-polled have --setup"},
@@ -253,19 +294,30 @@ int sim_nic_asked(struct sim_motif *s, const struct options *o)
 		{"copy-byte", mpi, "only --transport mpi has --copy-byte"},
 		{"register", mpi, "only --transport mpi has --register"},
 		{"register-page", mpi, "only --transport mpi has --register-page"},
+		{"xoff", pfc, "only --lossless pfc has --xoff"},
+		{"xon", pfc, "only --lossless pfc has --xon"},
+		{"pause-quanta", pfc, "only --lossless pfc has --pause-quanta"},
+		{"pause-response", pfc, "only --lossless pfc has --pause-response"},
 	};
 	const char *who = foreign(o, of, sizeof(of) / sizeof(*of));
 
 	if (!who && s->coscheduled && !s->os)
 		who = "--coscheduled needs --noise os:FILE";
+	if (!who && s->of && !s->latencies && !s->bandwidths)
+		who = "--skip needs --noise latency:FILE or bandwidth:FILE";
+	if (!who && s->bandwidths && pfc)
+		who = "--noise bandwidth:FILE needs --lossless credits: PFC's headroom is that of links that do not "
+		      "change";
 	if (who)
 		return options_misuse(o->usage, "%s", who);
 	s->run.nic.transport = s->transport;
 	s->run.nic.setup_once = s->setup;
+	s->run.nic.control_first = s->control;
 	s->run.nic.completion = s->completion ? MOTIF_BEHIND : MOTIF_AFTER_ACK;
 	s->run.nic.sends = s->sends ? MOTIF_SEND_READ : MOTIF_SEND_ACKED;
 	s->run.nic.header = (uint32_t)s->header;
 	s->run.net.routing = s->routing;
+	s->run.net.pfc.on = pfc;
 	return OPTIONS_GO_ON;
 }
 

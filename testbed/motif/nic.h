@@ -7,7 +7,8 @@
  * host
  *
  * Messages of a NIC leave one after the other, in the order in which hosts (or the NIC itself, acknowledgements) hand
- * them over. Nothing is lost. The transports are:
+ * them over; with control_first, requests, answers and acknowledgements pass puts, between two packets of one, too, as
+ * NICs do that serve their queues in turn. Nothing is lost. The transports are:
  *
  * rvma: one put. The receiving NIC counts packets, in whatever order they come, and tells its host when all are there.
  *
@@ -68,7 +69,7 @@ struct motif_nic {
 	enum motif_transport transport;
 	enum motif_completion completion;
 	enum motif_sends sends;
-	bool setup_once;
+	bool setup_once, control_first;
 	uint32_t packet; /* payload bytes, 1 to MOTIF_PACKET_MAX */
 	uint32_t header; /* bytes of a packet beside its payload, all that the wire adds included; MOTIF_HEADERS */
 	/* ps, each at most 1 s: from host to NIC and back; of each message when it leaves, and when all of it has

@@ -10,7 +10,10 @@
 #include "links.h"
 #include "run_private.h"
 
-#define PLACES 7 /* stream of random numbers that scatters ranks */
+/* Streams of random numbers: what scatters ranks, and the noise of the network. */
+#define PLACES	  7
+#define LATENCIES 8
+#define BYTES	  9
 
 void run_event(struct run *r, sp_time at, uint8_t kind, uint64_t what)
 {
@@ -157,12 +160,28 @@ static int wrong(char *why, size_t whylen, const char *format, ...)
 	return -EINVAL;
 }
 
+/* Bytes on the wire, of all phases. */
+static uint32_t largest_packet(const struct motif_nic *n)
+{
+	uint32_t largest = 0;
+
+	for (unsigned phase = MOTIF_PHASE_REQUEST; phase <= MOTIF_PHASE_COMPLETION; phase++)
+		for (uint64_t i = 0; i < 2; i++) {
+			const uint64_t bytes =
+				phase == MOTIF_PHASE_PUT ? 2ull * n->packet : motif_phase_bytes(phase, 0);
+
+			if (i < motif_packets(n, bytes) && motif_packet_bytes(n, phase, bytes, i) > largest)
+				largest = motif_packet_bytes(n, phase, bytes, i);
+		}
+	return largest;
+}
+
 static int check(const struct motif_run_config *c, char *why, size_t whylen)
 {
 	const struct motif_nic *n = &c->nic;
 	const uint32_t hosts = net_topology_hosts(c->net.topology), ranks = goal_ranks(c->schedule);
 	const uint32_t room = least(c->net.input_buffer, c->net.output_buffer), flit = c->net.flit ? c->net.flit : 1;
-	uint32_t largest = 0;
+	uint32_t largest;
 
 	if ((unsigned)n->transport >= MOTIF_TRANSPORTS || (unsigned)n->completion > MOTIF_BEHIND ||
 	    (unsigned)n->sends > MOTIF_SEND_READ)
@@ -177,18 +196,15 @@ static int check(const struct motif_run_config *c, char *why, size_t whylen)
 		return wrong(why, whylen, "delays of a NIC must be at most 1 s");
 	if (!motif_packet_bytes(n, MOTIF_PHASE_ACK, 0, 0))
 		return wrong(why, whylen, "packets without payload must have headers");
+	if (c->noise.latency > SP_SEC)
+		return wrong(why, whylen, "the latency of a message must be at most 1 s");
+	if (c->noise.bytes && c->net.pfc.on)
+		return wrong(why, whylen, "PFC knows no links whose bandwidth changes: its headroom would not do");
 	if (!c->net.lossless)
 		return wrong(why, whylen, "modelled NICs do not repair losses: the network must be lossless");
 	if (ranks > hosts)
 		return wrong(why, whylen, "%u ranks need as many hosts, and the topology has %u", ranks, hosts);
-	for (unsigned phase = MOTIF_PHASE_REQUEST; phase <= MOTIF_PHASE_COMPLETION; phase++)
-		for (uint64_t i = 0; i < 2; i++) {
-			const uint64_t bytes =
-				phase == MOTIF_PHASE_PUT ? 2ull * n->packet : motif_phase_bytes(phase, 0);
-
-			if (i < motif_packets(n, bytes) && motif_packet_bytes(n, phase, bytes, i) > largest)
-				largest = motif_packet_bytes(n, phase, bytes, i);
-		}
+	largest = largest_packet(n);
 	if ((uint64_t)(largest + flit - 1) / flit * flit > room)
 		return wrong(why, whylen, "a packet of %u bytes with its headers does not fit in a queue of %u",
 			     largest, room);
@@ -299,6 +315,7 @@ int motif_run(const struct motif_run_config *config, struct motif_outcome *outco
 {
 	struct run r = {.g = config->schedule,
 			.nic = config->nic,
+			.noise = config->noise,
 			.stalls = config->stalls,
 			.ends = config->ends,
 			.ranks = goal_ranks(config->schedule),
@@ -316,6 +333,10 @@ int motif_run(const struct motif_run_config *config, struct motif_outcome *outco
 	net.drop = NULL;
 	net.order = true;
 	net.arg = &r;
+	if (net.pfc.on && !net.pfc.mtu)
+		net.pfc.mtu = largest_packet(&config->nic);
+	sp_random_seed(&r.latencies, net.seed, LATENCIES);
+	sp_random_seed(&r.bytes, net.seed, BYTES);
 	err = prepare(&r, config);
 	if (err)
 		wrong(why, whylen, "memory for %u ranks", r.ranks);

@@ -13,13 +13,26 @@
 #include "nic.h"
 #include "stalls.h"
 
+/*
+ * How long messages take in the network, beyond what its switches and links say. Each message (a put, a request, an
+ * acknowledgement) draws its latency, and so do all its packets, which keep their order; other messages may overtake
+ * them. Each 16 MiB of a message draw the time of a byte, on all links that their packets pass. What is drawn is
+ * spread alike over the values that were measured. NULL: no distribution. The draws must outlive the run.
+ */
+struct motif_noise {
+	sp_time latency;		    /* of each message if no distribution is given, at most 1 s */
+	const struct goal_draws *latencies; /* ps; 1 s and more count as 1 s */
+	const struct goal_draws *bytes;	    /* ps of a byte, cut off at 2^32 - 1; not with PFC */
+};
+
 struct motif_run_config {
 	const struct goal *schedule;
 	struct net_config net; /* callbacks and order are set here; it must be lossless */
 	struct motif_nic nic;
-	struct stalls *stalls; /* when hosts stand still (stalls.h), which the NICs do not; NULL: never */
-	bool scatter;	       /* ranks are on hosts drawn by net.seed; otherwise rank r is on host r */
-	sp_time *ends;	       /* for each rank: when its last operation is done is written there; NULL: nobody asks */
+	sp_time *ends; /* for each rank: when its last operation is done is written there; NULL: nobody asks */
+	struct motif_noise noise; /* of the network */
+	struct stalls *stalls;	  /* when hosts stand still (stalls.h), which the NICs do not; NULL: never */
+	bool scatter;		  /* ranks are on hosts drawn by net.seed; otherwise rank r is on host r */
 };
 
 struct motif_outcome {

@@ -24,10 +24,13 @@ enum {
 struct transfer {
 	uint64_t bytes;		/* of the message */
 	uint64_t sent, arrived; /* packets of this phase */
+	uint64_t drawn;		/* packets of this phase whose noise is known */
 	uint64_t order;		/* among the messages of this pair of ranks */
 	uint32_t src, dst;	/* ranks, of the message */
 	uint32_t send, recv;	/* operations; recv NONE: not matched yet */
 	uint32_t tag, parent;
+	uint32_t byte_ps;     /* of the packets that are sent now; 0: as the links say */
+	sp_time late;	      /* of this phase */
 	uint32_t next;	      /* in the queue of a NIC, or of free ones */
 	uint32_t behind;      /* in a queue of its receiver, also while its acknowledgement is in a NIC's */
 	uint8_t phase, users; /* users: what still needs it: packets to come, a receive, a completion */
@@ -59,6 +62,8 @@ struct rank {
 struct run {
 	const struct goal *g;
 	struct motif_nic nic;
+	struct motif_noise noise;
+	struct sp_random latencies, bytes;
 	struct stalls *stalls; /* NULL: none */
 	sp_time *ends;	       /* of the ranks; NULL: nobody asks */
 	struct net *net;

@@ -6,7 +6,8 @@
 
 #include "run_private.h"
 
-#define PAGE 4096u
+#define PAGE  4096u
+#define BLOCK (16u << 20)
 
 static uint32_t transfer_new(struct run *r)
 {
@@ -47,7 +48,7 @@ static void post(struct run *r, uint32_t t, enum motif_phase phase, sp_time at)
 	struct transfer *x = &r->transfer[t];
 
 	x->phase = (uint8_t)phase;
-	x->sent = x->arrived = 0;
+	x->sent = x->arrived = x->drawn = 0;
 	run_event(r, at + r->nic.pcie + r->nic.tx_delay, EVENT_POSTED, t);
 }
 
@@ -193,6 +194,53 @@ static void enqueue(struct run *r, struct queue *q, uint32_t t)
 	q->last = t;
 }
 
+static bool is_control(const struct transfer *x)
+{
+	return x->phase == MOTIF_PHASE_REQUEST || x->phase == MOTIF_PHASE_REPLY || x->phase == MOTIF_PHASE_ACK;
+}
+
+/* A NIC gets something to send. */
+static void nic_take(struct run *r, uint32_t rank, uint32_t t)
+{
+	struct queue *q = &r->rank[rank].nic;
+	uint32_t before = NONE, next = q->first;
+
+	if (!r->nic.control_first || !is_control(&r->transfer[t]) || q->first == NONE) {
+		enqueue(r, q, t);
+		return;
+	}
+	for (; next != NONE && is_control(&r->transfer[next]); next = r->transfer[next].next)
+		before = next;
+	if (next == NONE) {
+		enqueue(r, q, t);
+		return;
+	}
+	r->transfer[t].next = next;
+	if (before == NONE)
+		q->first = t;
+	else
+		r->transfer[before].next = t;
+}
+
+/* Before a packet is sent: what its message draws, at its beginning, and at each BLOCK of it. A packet that the network
+ * refuses has drawn already. */
+static void draw(struct run *r, struct transfer *x)
+{
+	const struct motif_noise *n = &r->noise;
+	const uint64_t at = x->sent * r->nic.packet;
+
+	if (x->drawn > x->sent)
+		return;
+	if (!x->sent)
+		x->late = n->latencies ? goal_draw(n->latencies, &r->latencies) : n->latency;
+	if (n->bytes && (!x->sent || at / BLOCK != (at - r->nic.packet) / BLOCK)) {
+		const uint64_t ps = goal_draw(n->bytes, &r->bytes);
+
+		x->byte_ps = ps < UINT32_MAX ? (uint32_t)ps : UINT32_MAX;
+	}
+	x->drawn = x->sent + 1;
+}
+
 /* The NIC sends what it can. */
 static void pump(struct run *r, uint32_t rank)
 {
@@ -203,9 +251,13 @@ static void pump(struct run *r, uint32_t rank)
 		struct transfer *x = &r->transfer[t];
 		const uint64_t bytes = motif_phase_bytes(x->phase, x->bytes), packets = motif_packets(&r->nic, bytes);
 		const uint32_t to = x->src == rank ? x->dst : x->src;
+
+		draw(r, x);
 		const struct net_packet p = {.dst = r->host_of[to],
 					     .bytes = motif_packet_bytes(&r->nic, x->phase, bytes, x->sent),
 					     .flow = (uint64_t)rank << 32 | to,
+					     .byte_ps = x->byte_ps,
+					     .late = x->late,
 					     .user = (void *)(uintptr_t)t,
 					     .tag = x->sent + 1 == packets};
 		const bool done = p.tag;
@@ -292,7 +344,7 @@ void transfer_event(struct run *r, const struct motif_event *e)
 	switch (e->order & 0xFF) {
 	case EVENT_POSTED:
 		sender = x->phase == MOTIF_PHASE_REPLY || x->phase == MOTIF_PHASE_ACK ? x->dst : x->src;
-		enqueue(r, &r->rank[sender].nic, t);
+		nic_take(r, sender, t);
 		if (x->phase == MOTIF_PHASE_PUT && by_completion(r) && r->nic.completion == MOTIF_BEHIND) {
 			/* Both were posted together: the completion is the next in the queue. */
 			other = completion_new(r, t);
@@ -314,8 +366,8 @@ void transfer_event(struct run *r, const struct motif_event *e)
 		break;
 	case EVENT_ACKNOWLEDGE:
 		x->phase = MOTIF_PHASE_ACK;
-		x->sent = x->arrived = 0;
-		enqueue(r, &r->rank[x->dst].nic, t);
+		x->sent = x->arrived = x->drawn = 0;
+		nic_take(r, x->dst, t);
 		if (r->rank[x->dst].nic.first == t)
 			pump(r, x->dst);
 		break;
