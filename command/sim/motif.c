@@ -45,6 +45,21 @@ static sp_time job_end(const struct sim_motif *s, uint32_t job)
 	return end;
 }
 
+/* Memory of a NIC and its rank; of modelled ones all that there is. */
+static uint64_t nic_bytes(const struct sim_motif *s, const struct motif_outcome *o)
+{
+	return s->run.real ? o->nic_bytes : memory() / goal_ranks(s->run.schedule);
+}
+
+static uint64_t dropped(const struct motif_outcome *o)
+{
+	uint64_t all = 0;
+
+	for (unsigned i = 0; i < NET_DROPS; i++)
+		all += o->net.dropped[i];
+	return all;
+}
+
 static void show(const struct sim_motif *s, const char *name, const struct motif_outcome *o, const char *topology,
 		 double wall)
 {
@@ -58,24 +73,30 @@ static void show(const struct sim_motif *s, const char *name, const struct motif
 		printf(" for each of %u jobs", m->jobs);
 	printf(" on %s, %s routing, %.6g Gbit/s\n", topology, net_routing_names[s->routing],
 	       (double)s->run.net.rate / 1e9);
-	printf("modelled NICs, %s, packets of %u bytes, seed %" PRIu64 "\n\n", motif_transport_names[s->transport],
-	       s->run.nic.packet, s->run.net.seed);
+	printf("%s NICs, %s, packets of %u bytes, seed %" PRIu64 "\n\n", s->run.real ? "real" : "modelled",
+	       motif_transport_names[s->transport], s->run.nic.packet, s->run.net.seed);
 	printf("%-14s %20.9f us\n", "time", (double)o->time / 1e6);
 	for (uint32_t j = 0; m->jobs > 1 && j < m->jobs; j++)
 		printf("  of job %-6u %20.9f us\n", j, (double)job_end(s, j) / 1e6);
 	printf("%-14s %20" PRIu64 "\n", "messages", o->messages);
 	printf("%-14s %20" PRIu64 "\n", "bytes", o->bytes);
 	printf("%-14s %20" PRIu64 "\n", "packets", o->packets);
+	printf("%-14s %20" PRIu64 " of them carry a message, a request, an answer or a completion\n", "carrying",
+	       o->carrying);
 	printf("%-14s %20" PRIu64 " packets that came after a later one\n", "reordered", o->net.reordered);
 	printf("%-14s %20" PRIu64 " messages read before all of them was there\n", "early reads", o->early_reads);
 	if (s->run.net.pfc.on)
 		printf("%-14s %20" PRIu64 " of hosts, by PAUSE frames, %" PRIu64 " of them; %.9f us in all\n", "pauses",
 		       o->net.pauses, o->net.pause_frames, (double)o->net.paused / 1e6);
+	if (s->run.real) {
+		printf("%-14s %20" PRIu64 " packets that were sent once more\n", "again", o->again);
+		printf("%-14s %20" PRIu64 " packets that switches dropped\n", "dropped", dropped(o));
+		printf("%-14s %20" PRIu64 " bytes, each as it was sent\n", "compared", o->compared);
+	}
 	printf("%-14s %20.3f s, %" PRIu64 " events, %.4g MiB\n", "computed in", wall, o->events + o->net.events,
 	       (double)memory() / (1 << 20));
 	printf("%-14s %20.1f events, %.1f KiB\n", "for each NIC",
-	       (double)(o->events + o->net.events) / goal_ranks(s->run.schedule),
-	       (double)memory() / 1024 / goal_ranks(s->run.schedule));
+	       (double)(o->events + o->net.events) / goal_ranks(s->run.schedule), (double)nic_bytes(s, o) / 1024);
 }
 
 static int show_json(const struct sim_motif *s, const char *name, const struct motif_outcome *o, const char *topology,
@@ -112,7 +133,6 @@ static int show_json(const struct sim_motif *s, const char *name, const struct m
 		json_object_update_new(all, json_pack("{s:I, s:I, s:f}", "pauses", (json_int_t)o->net.pauses,
 						      "pause_frames", (json_int_t)o->net.pause_frames, "paused_s",
 						      (double)o->net.paused / (double)SP_SEC));
-	json_object_set_new(all, "memory", json_integer((json_int_t)memory()));
 	if (m->jobs > 1) {
 		json_t *jobs = json_array();
 
@@ -120,6 +140,15 @@ static int show_json(const struct sim_motif *s, const char *name, const struct m
 			json_array_append_new(jobs, json_pack("{s:I}", "time_ps", (json_int_t)job_end(s, j)));
 		json_object_set_new(all, "jobs", jobs);
 	}
+	json_object_update_new(all, json_pack("{s:s, s:I, s:I, s:I}", "nics", s->run.real ? "real" : "model",
+					      "carrying", (json_int_t)o->carrying, "nic_bytes",
+					      (json_int_t)nic_bytes(s, o), "memory", (json_int_t)memory()));
+	if (all && s->run.real)
+		json_object_update_new(all, json_pack("{s:I, s:I, s:I, s:I}", "again", (json_int_t)o->again, "dropped",
+						      (json_int_t)dropped(o), "refused", (json_int_t)o->refused,
+						      "compared", (json_int_t)o->compared));
+	if (all && s->run.real && rdma)
+		json_object_set_new(all, "selective", json_boolean(s->run.selective));
 	return output_json(all, JSON_INDENT(2)) ? command_fail("sim", "%s", strerror(ENOMEM)) : 0;
 }
 

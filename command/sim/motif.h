@@ -17,14 +17,14 @@ struct sim_motif {
 	const char *write;	     /* a file for the schedule; NULL: it is run */
 	uint64_t compute, copy;	     /* ps; compute MOTIF_DEFAULT: not given */
 	unsigned control;	     /* 1: first */
-	unsigned transport, setup, completion, sends, routing;
+	unsigned nics, transport, setup, completion, sends, routing;
 	uint64_t header;
 	const char *os;			    /* a file of detours; NULL: none */
 	const char *latencies, *bandwidths; /* files of what messages of the network draw; NULL: none */
 	uint32_t skip, of;		    /* lines of the latter two */
 	unsigned lossless;		    /* SIM_CREDITS, SIM_PFC */
 	bool coscheduled;
-	bool no_reduce, reduce, json;
+	bool lossy, selective, no_reduce, reduce, json;
 };
 
 /* Options of the network and of its modelled NICs, their defaults, and what is checked once they are parsed:

@@ -22,8 +22,9 @@ static const struct usage usage = {
 		"Simulates what parallel programs exchange, over a network of switches: how long it takes with NICs "
 		"that put "
 		"(RVMA) and NICs that need a buffer's address first (RDMA). The NICs are modelled: what their messages "
-		"cost in "
-		"packets, bytes and time is computed, and no byte is moved. Nothing is lost.",
+		"cost in packets, bytes and time is computed, no byte is moved, and nothing is lost. With --nics real "
+		"they "
+		"are Spindle's, and all bytes are compared.",
 	.end = "Exit status: 0 done, 1 failed, 2 wrong usage.",
 	.arguments = 1,
 };
@@ -55,8 +56,8 @@ static int take_skip(void *to, const char *text)
 
 static const char *const controls[] = {"in-turn", "first", NULL};
 static const char *const losslesses[] = {"credits", "pfc", NULL};
-static const char *const setups[] = {"message", "once", NULL}, *const completions[] = {"ack", "behind", NULL},
-			 *const sends[] = {"acked", "read", NULL};
+static const char *const setups[] = {"message", "once", NULL}, *const kinds[] = {"model", "real", NULL},
+			 *const completions[] = {"ack", "behind", NULL}, *const sends[] = {"acked", "read", NULL};
 
 /* One to three numbers with x between them; how many, or 0. */
 static unsigned numbers(const char *text, uint32_t value[3])
@@ -164,6 +165,8 @@ const struct option_row sim_network_rows[] = {
 	{"latency", 0, OPTION_TIME, "T",
 	 "added to each message in the network; the median of --noise latency:FILE (0; what is measured)",
 	 AT(run.noise.latency), .most = LONGEST},
+	{"lossy", 0, OPTION_FLAG, NULL, "switches drop what does not fit in their buffers; only real NICs repair that",
+	 AT(lossy)},
 	{"scatter", 0, OPTION_FLAG, NULL, "ranks are on hosts drawn by --seed (rank r is on host r)", AT(run.scatter)},
 	{"noise", 0, OPTION_CALL, "KIND:FILE",
 	 "os: detours of the hosts, NICs have none; latency: of each message, added to the network's own; bandwidth: "
@@ -180,6 +183,10 @@ const struct option_row sim_network_rows[] = {
 };
 
 const struct option_row sim_nic_rows[] = {
+	{"nics", 0, OPTION_WORD, "model|real",
+	 "NICs that are modelled, or Spindle's own, in virtual time: not for mpi; much slower (model)", AT(nics),
+	 .words = kinds},
+	{"selective", 0, OPTION_FLAG, NULL, "real, rdma: RC with selective repeat (it goes back N)", AT(selective)},
 	{"transport", 0, OPTION_WORD, "T", "rvma, rdma, rdma-polled or mpi (rvma)", AT(transport),
 	 .words = motif_transport_names},
 	{"setup", 0, OPTION_WORD, "message|once",
@@ -287,6 +294,9 @@ int sim_nic_asked(struct sim_motif *s, const struct options *o)
 		 "only --transport rdma and rdma-polled have --setup"},
 		{"completion", s->transport == MOTIF_RDMA, "only --transport rdma has --completion"},
 		{"sends", !mpi, "--transport mpi has no --sends"},
+		{"lossy", s->nics, "modelled NICs do not repair losses: --lossy needs --nics real"},
+		{"selective", s->nics && s->transport != MOTIF_RVMA,
+		 "only --nics real with --transport rdma or rdma-polled has --selective"},
 		{"eager", mpi, "only --transport mpi has --eager"},
 		{"tx-setup", mpi, "only --transport mpi has --tx-setup"},
 		{"rx-setup", mpi, "only --transport mpi has --rx-setup"},
@@ -318,6 +328,9 @@ int sim_nic_asked(struct sim_motif *s, const struct options *o)
 	s->run.nic.header = (uint32_t)s->header;
 	s->run.net.routing = s->routing;
 	s->run.net.pfc.on = pfc;
+	s->run.net.lossless = !s->lossy;
+	s->run.real = s->nics;
+	s->run.selective = s->selective;
 	return OPTIONS_GO_ON;
 }
 

@@ -31,7 +31,7 @@ void run_done(struct run *r, uint32_t rank, uint32_t op, sp_time at)
 static sp_time worked(struct run *r, uint32_t rank, sp_time from, sp_time work)
 {
 	if (r->stalls && work && work < LINKS_TIME_MAX && from < LINKS_TIME_MAX)
-		return stalls_stretch(r->stalls, rank, 0, from, work);
+		return r->begun + stalls_stretch(r->stalls, rank, 0, from - r->begun, work);
 	return work < SP_NEVER - from ? from + work : SP_NEVER - 1;
 }
 
@@ -104,9 +104,9 @@ static void op_done(struct run *r, uint32_t rank, uint32_t op)
 	const struct goal_op *o = goal_op(r->g, rank, op);
 
 	r->open--;
-	r->o->time = r->now;
+	r->o->time = r->now - r->begun;
 	if (r->ends)
-		r->ends[rank] = r->now;
+		r->ends[rank] = r->now - r->begun;
 	if (o->type == GOAL_SEND) {
 		r->o->messages++;
 		r->o->bytes += o->size;
@@ -114,26 +114,17 @@ static void op_done(struct run *r, uint32_t rank, uint32_t op)
 	successors(r, rank, op, 0);
 }
 
-static sp_time least(sp_time a, sp_time b)
-{
-	return a < b ? a : b;
-}
-
 /* Until nothing is left to do. What the network does at a time comes before what hosts and NICs do at that time. */
 static void run(struct run *r)
 {
-	const struct motif_nic *n = &r->nic;
-	/* No packet that arrives causes an event of a host or a NIC sooner than that. */
-	const sp_time ahead = least(least(n->pcie, n->rx_match + n->pcie), n->rx_match + n->tx_delay);
-
 	for (;;) {
-		const sp_time next = net_next(r->net), event = motif_events_next(&r->events);
+		const sp_time next = r->kind->next(r), event = motif_events_next(&r->events);
 		struct motif_event e;
 
 		if (r->err || (next == SP_NEVER && event == SP_NEVER))
 			return;
 		if (next <= event) {
-			net_run(r->net, least(event, next + ahead));
+			r->kind->advance(r, event);
 			continue;
 		}
 		e = motif_events_take(&r->events);
@@ -148,9 +139,7 @@ static void run(struct run *r)
 }
 
 /* ---- beginning and end ---- */
-static int wrong(char *why, size_t whylen, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static int wrong(char *why, size_t whylen, const char *format, ...)
+int run_wrong(char *why, size_t whylen, const char *format, ...)
 {
 	va_list list;
 
@@ -160,8 +149,12 @@ static int wrong(char *why, size_t whylen, const char *format, ...)
 	return -EINVAL;
 }
 
-/* Bytes on the wire, of all phases. */
-static uint32_t largest_packet(const struct motif_nic *n)
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+uint32_t run_largest_packet(const struct motif_nic *n)
 {
 	uint32_t largest = 0;
 
@@ -180,34 +173,36 @@ static int check(const struct motif_run_config *c, char *why, size_t whylen)
 {
 	const struct motif_nic *n = &c->nic;
 	const uint32_t hosts = net_topology_hosts(c->net.topology), ranks = goal_ranks(c->schedule);
-	const uint32_t room = least(c->net.input_buffer, c->net.output_buffer), flit = c->net.flit ? c->net.flit : 1;
+	const uint32_t room = smaller(c->net.input_buffer, c->net.output_buffer), flit = c->net.flit ? c->net.flit : 1;
 	uint32_t largest;
 
 	if ((unsigned)n->transport >= MOTIF_TRANSPORTS || (unsigned)n->completion > MOTIF_BEHIND ||
 	    (unsigned)n->sends > MOTIF_SEND_READ)
-		return wrong(why, whylen, "there is no such transport, completion or end of sends");
+		return run_wrong(why, whylen, "there is no such transport, completion or end of sends");
 	if (!n->packet || n->packet > MOTIF_PACKET_MAX)
-		return wrong(why, whylen, "a packet must have 1 to %u bytes of payload, not %u", MOTIF_PACKET_MAX,
-			     n->packet);
+		return run_wrong(why, whylen, "a packet must have 1 to %u bytes of payload, not %u", MOTIF_PACKET_MAX,
+				 n->packet);
 	if (n->header != MOTIF_HEADERS && n->header > MOTIF_PACKET_MAX)
-		return wrong(why, whylen, "headers of a packet must be at most %u bytes, not %u", MOTIF_PACKET_MAX,
-			     n->header);
+		return run_wrong(why, whylen, "headers of a packet must be at most %u bytes, not %u", MOTIF_PACKET_MAX,
+				 n->header);
 	if (n->pcie > SP_SEC || n->tx_delay > SP_SEC || n->rx_match > SP_SEC)
-		return wrong(why, whylen, "delays of a NIC must be at most 1 s");
+		return run_wrong(why, whylen, "delays of a NIC must be at most 1 s");
 	if (!motif_packet_bytes(n, MOTIF_PHASE_ACK, 0, 0))
-		return wrong(why, whylen, "packets without payload must have headers");
+		return run_wrong(why, whylen, "packets without payload must have headers");
 	if (c->noise.latency > SP_SEC)
-		return wrong(why, whylen, "the latency of a message must be at most 1 s");
+		return run_wrong(why, whylen, "the latency of a message must be at most 1 s");
 	if (c->noise.bytes && c->net.pfc.on)
-		return wrong(why, whylen, "PFC knows no links whose bandwidth changes: its headroom would not do");
-	if (!c->net.lossless)
-		return wrong(why, whylen, "modelled NICs do not repair losses: the network must be lossless");
+		return run_wrong(why, whylen, "PFC knows no links whose bandwidth changes: its headroom would not do");
+	if (c->real && (c->noise.latency || c->noise.latencies || c->noise.bytes || c->net.pfc.on))
+		return run_wrong(why, whylen, "real NICs have no noise of messages yet, and no PFC");
+	if (!c->net.lossless && !c->real)
+		return run_wrong(why, whylen, "modelled NICs do not repair losses: the network must be lossless");
 	if (ranks > hosts)
-		return wrong(why, whylen, "%u ranks need as many hosts, and the topology has %u", ranks, hosts);
-	largest = largest_packet(n);
+		return run_wrong(why, whylen, "%u ranks need as many hosts, and the topology has %u", ranks, hosts);
+	largest = run_largest_packet(n);
 	if ((uint64_t)(largest + flit - 1) / flit * flit > room)
-		return wrong(why, whylen, "a packet of %u bytes with its headers does not fit in a queue of %u",
-			     largest, room);
+		return run_wrong(why, whylen, "a packet of %u bytes with its headers does not fit in a queue of %u",
+				 largest, room);
 	return 0;
 }
 
@@ -269,7 +264,7 @@ static void release(struct run *r)
 {
 	for (uint32_t rank = 0; r->waits && rank < r->ranks; rank++)
 		free(r->waits[rank]);
-	net_destroy(r->net);
+	r->kind->close(r);
 	motif_events_free(&r->events);
 	free(r->waits);
 	free(r->rank);
@@ -290,24 +285,24 @@ static int stuck(const struct run *r, char *why, size_t whylen)
 			const uint32_t op = r->posted[r->rank[rank].receives.first].op;
 			const struct goal_op *o = goal_op(r->g, rank, op);
 
-			wrong(why, whylen,
-			      "operation %u of rank %u waits for a message that nobody sends: from rank %" PRId64
-			      ", tag %" PRId64 " (-1: any); %" PRIu64 " operations are not done",
-			      op, rank, o->peer == GOAL_ANY ? -1 : (int64_t)o->peer,
-			      o->tag == GOAL_ANY ? -1 : (int64_t)o->tag, r->open);
+			run_wrong(why, whylen,
+				  "operation %u of rank %u waits for a message that nobody sends: from rank %" PRId64
+				  ", tag %" PRId64 " (-1: any); %" PRIu64 " operations are not done",
+				  op, rank, o->peer == GOAL_ANY ? -1 : (int64_t)o->peer,
+				  o->tag == GOAL_ANY ? -1 : (int64_t)o->tag, r->open);
 			return -EDEADLK;
 		}
 		if (r->rank[rank].waiting.first != NONE) {
 			const struct transfer *x = &r->transfer[r->rank[rank].waiting.first];
 
-			wrong(why, whylen,
-			      "operation %u of rank %u sends to rank %u, tag %u, which never receives it; %" PRIu64
-			      " operations are not done",
-			      x->send, x->src, rank, x->tag, r->open);
+			run_wrong(why, whylen,
+				  "operation %u of rank %u sends to rank %u, tag %u, which never receives it; %" PRIu64
+				  " operations are not done",
+				  x->send, x->src, rank, x->tag, r->open);
 			return -EDEADLK;
 		}
 	}
-	wrong(why, whylen, "%" PRIu64 " operations are not done, and nothing will happen any more", r->open);
+	run_wrong(why, whylen, "%" PRIu64 " operations are not done, and nothing will happen any more", r->open);
 	return -EDEADLK;
 }
 
@@ -318,30 +313,25 @@ int motif_run(const struct motif_run_config *config, struct motif_outcome *outco
 			.noise = config->noise,
 			.stalls = config->stalls,
 			.ends = config->ends,
+			.kind = config->real ? &nic_real : &nic_modelled,
 			.ranks = goal_ranks(config->schedule),
 			.transfer_free = NONE,
 			.posted_free = NONE,
+			.why = why,
+			.whylen = whylen,
 			.o = outcome};
-	struct net_config net = config->net;
 	int err = check(config, why, whylen);
 
 	*outcome = (struct motif_outcome){0};
 	if (err)
 		return err;
-	net.deliver = transfer_deliver;
-	net.room = transfer_room;
-	net.drop = NULL;
-	net.order = true;
-	net.arg = &r;
-	if (net.pfc.on && !net.pfc.mtu)
-		net.pfc.mtu = largest_packet(&config->nic);
-	sp_random_seed(&r.latencies, net.seed, LATENCIES);
-	sp_random_seed(&r.bytes, net.seed, BYTES);
+	sp_random_seed(&r.latencies, config->net.seed, LATENCIES);
+	sp_random_seed(&r.bytes, config->net.seed, BYTES);
 	err = prepare(&r, config);
 	if (err)
-		wrong(why, whylen, "memory for %u ranks", r.ranks);
+		run_wrong(why, whylen, "memory for %u ranks", r.ranks);
 	else
-		err = net_create(&net, &r.net, why, whylen);
+		err = r.kind->open(&r, config, why, whylen);
 	if (!err) {
 		for (uint32_t rank = 0; rank < r.ranks; rank++) {
 			if (r.ends)
@@ -353,11 +343,12 @@ int motif_run(const struct motif_run_config *config, struct motif_outcome *outco
 		start_ready(&r);
 		run(&r);
 		err = r.err;
-		if (err)
-			wrong(why, whylen, "memory for %u messages on their way", r.transfers);
-		else if (r.open)
+		if (err == -ENOMEM)
+			run_wrong(why, whylen, "memory for %u messages on their way", r.transfers);
+		else if (!err && r.open)
 			err = stuck(&r, why, whylen);
-		net_count(r.net, &outcome->net);
+		r.kind->outcome(&r);
+		err = err ? err : r.err;
 	}
 	release(&r);
 	return err;

@@ -53,16 +53,26 @@ struct net_nics {
 	uint32_t macs, room;
 	struct sp_frames frames;
 	uint64_t memory;
-	bool short_memory; /* a port's state is NO_MEMORY */
+	bool short_memory;			   /* a port's state is NO_MEMORY */
+	void (*touched)(void *arg, uint32_t host); /* NULL: the clock's port moves the network on */
+	void *touched_arg;
 	struct net_nics_counters counters;
 };
+
+static void touch(struct net_nics *n, uint32_t host)
+{
+	if (n->touched)
+		n->touched(n->touched_arg, host);
+}
 
 static void frame_drop(struct net_nics *n, struct frame *f)
 {
 	sp_frames_drop(&n->frames, (uint8_t *)f);
 	for (uint32_t h = 0; n->short_memory && h < net_topology_hosts(n->topology); h++)
-		if (n->port[h].state == NO_MEMORY)
+		if (n->port[h].state == NO_MEMORY) {
 			n->port[h].state = FREE;
+			touch(n, h);
+		}
 	n->short_memory = false;
 }
 
@@ -81,6 +91,7 @@ static void delivered(void *arg, const struct net_packet *p, sp_time now)
 	else
 		port->first = f;
 	port->last = f;
+	touch(n, p->dst);
 }
 
 static void room(void *arg, uint32_t host, sp_time now)
@@ -89,6 +100,7 @@ static void room(void *arg, uint32_t host, sp_time now)
 
 	(void)now;
 	n->port[host].state = FREE;
+	touch(n, host);
 }
 
 static void dropped(void *arg, const struct net_packet *p, enum net_drop why, sp_time now)
@@ -212,6 +224,12 @@ void *net_nics_port(struct net_nics *n, uint32_t host)
 struct net *net_nics_net(struct net_nics *n)
 {
 	return n->net;
+}
+
+void net_nics_watch(struct net_nics *n, void (*touched)(void *arg, uint32_t host), void *arg)
+{
+	n->touched = touched;
+	n->touched_arg = arg;
 }
 
 void net_nics_count(const struct net_nics *n, struct net_nics_counters *counters)
@@ -402,7 +420,7 @@ static sp_time earlier(sp_time a, sp_time b)
 static sp_time nics_next(void *port, uint16_t queue, bool transmit_blocked)
 {
 	struct port *p = port;
-	sp_time next = p == p->nics->clock ? net_next(p->nics->net) : SP_NEVER;
+	sp_time next = p == p->nics->clock && !p->nics->touched ? net_next(p->nics->net) : SP_NEVER;
 
 	if (queue)
 		return SP_NEVER;

@@ -44,6 +44,10 @@ void *net_nics_port(struct net_nics *nics, uint32_t host);
 int net_nics_mac(struct net_nics *nics, uint32_t host, const uint8_t mac[6]);
 
 struct net *net_nics_net(struct net_nics *nics); /* for net_count() and net_next() */
+/* For an event loop of its own: `touched` is called, and must make no call, when the NIC at a host has to be polled: a
+ * frame has come for it, or it may send again. From now on no port moves the network on: the caller does, by net_run(),
+ * before it polls NICs. */
+void net_nics_watch(struct net_nics *nics, void (*touched)(void *arg, uint32_t host), void *arg);
 void net_nics_count(const struct net_nics *nics, struct net_nics_counters *counters);
 
 #endif
