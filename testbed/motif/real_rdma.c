@@ -34,20 +34,36 @@ static int post_receive(struct run *r, struct link *l, uint32_t entry)
 	return sp_rdma_post_recv(l->qp, &wr, NULL);
 }
 
+/* QPs are connected without the connection manager. The NIC makes one for whoever opens rdma, for thousands of
+ * connections, unless it has one: a small one. */
+static int open_small_cm(struct sp_nic *nic, struct sp_error *error)
+{
+	static const struct sp_setting set[] = {{"qp", "1"},	       {"ids", "16"},  {"ids-per-application", "16"},
+						{"applications", "4"}, {"peers", "4"}, {"peers-per-application", "4"}};
+	const struct sp_context_config cm = {
+		.name = "cm", .handler = "cm", .setting = set, .settings = sizeof(set) / sizeof(*set)};
+	uint32_t id;
+
+	return sp_nic_context_add(nic, &cm, &id, error);
+}
+
 int real_rdma_open(struct run *r, uint32_t rank, struct sp_error *error)
 {
 	struct real_rank *k = &r->real->rank[rank];
+	const uint32_t links = k->links ? k->links : 1; /* a rank may have nobody to talk to */
 	const struct sp_rdma_attr attr = {
-		.qps = k->links, .cqs = 1, .srqs = 1, .pds = 1, .mrs = 8, .ahs = 1, .name = "motif"};
+		.qps = links, .cqs = 1, .srqs = 1, .pds = 1, .mrs = 8, .ahs = 1, .name = "motif"};
 	struct sp_rdma_qp_init init = {
 		.type = SP_RDMA_RC, .send_wr = REAL_SENDS, .recv_wr = REAL_RECEIVES, .inlined = REAL_CONTROL};
 	struct sp_rdma_pd *pd;
-	int err = sp_rdma_open(k->dev, &attr, &k->rdma, error);
+	int err = open_small_cm(k->nic, error);
 
+	if (!err)
+		err = sp_rdma_open(k->dev, &attr, &k->rdma, error);
 	if (!err)
 		err = sp_rdma_pd_alloc(k->rdma, &pd);
 	if (!err)
-		err = sp_rdma_cq_create(k->rdma, k->links * (REAL_SENDS + REAL_RECEIVES), false, NULL, &k->cq);
+		err = sp_rdma_cq_create(k->rdma, links * (REAL_SENDS + REAL_RECEIVES), false, NULL, &k->cq);
 	if (!err)
 		err = sp_rdma_mr_reg(pd, k->mr, 0, k->mr->len, RIGHTS, &k->region);
 	init.send_cq = init.recv_cq = k->cq;
