@@ -26,13 +26,16 @@
 
 #include "../handlers/isa/isa.h"
 
-#define MAX_ARGS 64
-#define CACHE	 256
+#define MAX_ARGS     64
+#define CACHE	     256
+#define MEMORY	     512u /* MiB that EAL gets, */
+#define PACKETS_A_MB 96u  /* ... and one more for so many packet buffers beyond SP_PACKET_POOL */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ready;
 static pid_t owner; /* the process that started EAL */
 static struct rte_mempool *pool, *pieces;
+static uint32_t packets = SP_PACKET_POOL;
 static bool port_taken[RTE_MAX_ETHPORTS];
 
 static int asked; /* count of EAL arguments from the caller */
@@ -209,7 +212,7 @@ static int keep_arguments(int argc, char **argv)
 static int init(int argc, char **argv, struct sp_error *error)
 {
 	char directory[64];
-	char prefix[64], lcores[4096];
+	char prefix[64], lcores[4096], memory[16];
 	char *args[MAX_ARGS];
 	int n = 0, r;
 
@@ -223,7 +226,8 @@ static int init(int argc, char **argv, struct sp_error *error)
 		args[n++] = (char *)"--no-huge";
 		args[n++] = (char *)"--no-shconf";
 		args[n++] = (char *)"-m";
-		args[n++] = (char *)"512";
+		snprintf(memory, sizeof(memory), "%u", MEMORY + (packets - SP_PACKET_POOL) / PACKETS_A_MB);
+		args[n++] = memory;
 	}
 	/* PCI devices only by name: probing all would touch devices that the machine itself uses. */
 	if (!has(argc, argv, "-a") && !has(argc, argv, "--allow") && !has(argc, argv, "-b") &&
@@ -259,13 +263,13 @@ static int init(int argc, char **argv, struct sp_error *error)
 				    names_memory(argc, argv) && !has(argc, argv, "--no-huge")
 					    ? "; it was to use huge pages: where there are none, give it --no-huge too"
 					    : "");
-	pool = rte_pktmbuf_pool_create("spindle", SP_PACKET_POOL, CACHE, 0, RTE_PKTMBUF_HEADROOM + SP_PACKET_ROOM,
+	pool = rte_pktmbuf_pool_create("spindle", packets, CACHE, 0, RTE_PKTMBUF_HEADROOM + SP_PACKET_ROOM,
 				       SOCKET_ID_ANY);
 	pieces = rte_pktmbuf_pool_create("spindle-pieces", SP_PIECES, CACHE, SP_PIECE_PRIVATE,
 					 RTE_PKTMBUF_HEADROOM + SP_PIECE_ROOM, SOCKET_ID_ANY);
 	if (!pool || !pieces)
-		return sp_error_set(error, ENOMEM, "", "no memory for %d packet buffers: give EAL more with -m",
-				    SP_PACKET_POOL);
+		return sp_error_set(error, ENOMEM, "", "no memory for %u packet buffers: give EAL more with -m",
+				    packets);
 	owner = getpid();
 	atexit(leave);
 	ready = true;
@@ -296,6 +300,14 @@ int sp_eal_init(int argc, char **argv, struct sp_error *error)
 /* ---- processes that the NIC forks ---- */
 
 static const struct sock_fprog *child_filter; /* set before there are any */
+
+void sp_process_packets(uint32_t count)
+{
+	pthread_mutex_lock(&lock);
+	if (!ready && count > packets)
+		packets = count;
+	pthread_mutex_unlock(&lock);
+}
 
 void sp_process_child_filter(const struct sock_fprog *program)
 {

@@ -11,7 +11,10 @@ struct rte_mempool;
 /* The pool of virtual ports and of all sent packets; NULL before sp_eal_init. */
 struct rte_mempool *sp_process_pool(void);
 struct rte_mempool *sp_process_pieces(void); /* small buffers for zero copy, see zero_copy.h */
-int sp_process_port_take(uint16_t ethdev);   /* -EBUSY */
+/* For many NICs in one process, before sp_eal_init(), and of no effect after: at least so many packet buffers, and what
+ * DPDK needs for them. A NIC holds up to SP_TX_QUEUE of them for a port that is full. */
+void sp_process_packets(uint32_t count);
+int sp_process_port_take(uint16_t ethdev); /* -EBUSY */
 void sp_process_port_release(uint16_t ethdev);
 /* A buffer pool for an ethdev's receive queues; the next NIC on that port reuses it. room: bytes of the largest
  * frame. least: buffers that must be free now; some drivers never give all of theirs back. */

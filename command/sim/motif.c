@@ -144,9 +144,10 @@ static int show_json(const struct sim_motif *s, const char *name, const struct m
 					      "carrying", (json_int_t)o->carrying, "nic_bytes",
 					      (json_int_t)nic_bytes(s, o), "memory", (json_int_t)memory()));
 	if (all && s->run.real)
-		json_object_update_new(all, json_pack("{s:I, s:I, s:I, s:I}", "again", (json_int_t)o->again, "dropped",
-						      (json_int_t)dropped(o), "refused", (json_int_t)o->refused,
-						      "compared", (json_int_t)o->compared));
+		json_object_update_new(all,
+				       json_pack("{s:I, s:I, s:I, s:I, s:I}", "again", (json_int_t)o->again, "dropped",
+						 (json_int_t)dropped(o), "refused", (json_int_t)o->refused, "compared",
+						 (json_int_t)o->compared, "waited", (json_int_t)o->waited));
 	if (all && s->run.real && rdma)
 		json_object_set_new(all, "selective", json_boolean(s->run.selective));
 	return output_json(all, JSON_INDENT(2)) ? command_fail("sim", "%s", strerror(ENOMEM)) : 0;
@@ -227,6 +228,9 @@ int sim_network_run(struct sim_motif *s, const struct goal *g, const char *name)
 		err = command_fail("sim", "%s", strerror(ENOMEM));
 	else
 		err = execute(s, &o);
+	if (!err && o.waited)
+		fprintf(stderr, "spindle sim: packets waited %" PRIu64 " times for a buffer: times are too long\n",
+			o.waited);
 	if (!err && s->json)
 		err = show_json(s, name, &o, text, sim_seconds() - began);
 	else if (!err)

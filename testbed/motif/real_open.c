@@ -9,11 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../pipeline/limits.h"
 #include "../../pipeline/mem/machine.h"
+#include "../../pipeline/process.h"
 
-#define MTU	 9000u /* of the NICs: whatever a packet has, it fits */
-#define MEASURED 8u    /* NICs that the memory of the others is told from */
-#define ALIGN	 64u
+#define MTU	    9000u /* of the NICs: whatever a packet has, it fits */
+#define MEASURED    8u	  /* NICs that the memory of the others is told from */
+#define ALIGN	    64u
+#define ARRIVALS    32u	       /* packet buffers of a NIC beside those that wait for its port */
+#define BUFFERS_MAX (1u << 16) /* packet buffers of all, at most */
 
 uint64_t real_resident(void)
 {
@@ -166,11 +170,27 @@ static void place_memory(struct run *r, uint32_t rank)
 	k->memory = at ? at : ALIGN;
 }
 
+/* Packet buffers that all NICs hold at once, at most, or BUFFERS_MAX. */
+static uint32_t buffers(const struct run *r)
+{
+	uint64_t all = 0;
+
+	for (uint32_t rank = 0; rank < r->ranks; rank++) {
+		const struct real_rank *k = &r->real->rank[rank];
+		uint64_t own = 0;
+
+		for (uint32_t i = 0; i < k->outs; i++)
+			own += REAL_SLOTS * motif_packets(&r->nic, k->out[i]->most);
+		all += (own < SP_TX_QUEUE ? own : SP_TX_QUEUE) + ARRIVALS;
+	}
+	return all < BUFFERS_MAX ? (uint32_t)all : BUFFERS_MAX;
+}
+
 /* `each`: bytes of a NIC. */
 static int check_memory(const struct run *r, uint64_t each, char *why, size_t whylen)
 {
 	const uint64_t most = sp_machine_memory() / 2;
-	uint64_t messages = 0;
+	uint64_t messages = (uint64_t)buffers(r) * SP_PACKET_ROOM;
 	double need;
 
 	for (uint32_t rank = 0; rank < r->ranks; rank++)
@@ -179,7 +199,8 @@ static int check_memory(const struct run *r, uint64_t each, char *why, size_t wh
 	if (need <= (double)most)
 		return 0;
 	run_wrong(why, whylen,
-		  "%u ranks would take %.3g GiB, %.4g KiB for each NIC and %.4g KiB for its messages; half of this "
+		  "%u ranks would take %.3g GiB, %.4g KiB for each NIC and %.4g KiB for its messages and packets; half "
+		  "of this "
 		  "machine's memory is %.3g GiB, which is enough for about %.0f ranks",
 		  r->ranks, need / (1 << 30), (double)each / 1024, (double)messages / r->ranks / 1024,
 		  (double)most / (1 << 30), (double)most / (need / r->ranks));
@@ -313,12 +334,13 @@ int real_open(struct run *r, const struct motif_run_config *config, char *why, s
 	if (err)
 		return err;
 	net.net.order = true;
+	real->resident = real_resident();
+	sp_process_packets(buffers(r));
 	err = sp_eal_init(0, NULL, &error);
 	if (err) {
 		run_wrong(why, whylen, "DPDK: %s", error.text);
 		return err;
 	}
-	real->resident = real_resident();
 	err = net_nics_create(&net, &real->nics, why, whylen);
 	if (err)
 		return err;

@@ -44,7 +44,7 @@ int real_rvma_open(struct run *r, uint32_t rank, struct sp_error *error)
 				       .windows = windows,
 				       .buffers = 4 * windows,
 				       .counters = windows,
-				       .peers = k->ins + k->outs + 1,
+				       .peers = k->links ? k->links : 1,
 				       .ops = k->outs * (REAL_SLOTS + 1) + 1,
 				       .ack_delay = 1,
 				       .name = "motif"};

@@ -54,10 +54,11 @@ struct motif_outcome {
 	uint64_t unexpected;  /* messages, or requests, for which no receive was posted yet */
 	uint64_t events;      /* of hosts and NICs; the network's are in net.events */
 	/* Of real NICs; of modelled ones 0. */
-	uint64_t compared;	 /* bytes that have arrived and were compared with what was sent */
-	uint64_t again;		 /* packets that were sent once more */
-	uint64_t refused;	 /* puts that found no buffer, and were made again */
-	uint64_t nic_bytes;	 /* memory that the process took for a NIC and its rank, on average */
+	uint64_t compared;  /* bytes that have arrived and were compared with what was sent */
+	uint64_t again;	    /* packets that were sent once more */
+	uint64_t refused;   /* puts that found no buffer, and were made again */
+	uint64_t waited;    /* times that a packet waited for a buffer. Not 0: times are too long */
+	uint64_t nic_bytes; /* memory that the process took for them, over the ranks; with DPDK's, if it began here */
 	struct net_counters net; /* at the end; net.reordered: packets that came after a later one of their pair */
 };
 
