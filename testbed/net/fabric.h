@@ -28,7 +28,7 @@ struct net_slot {
 	uint16_t branch;   /* group: copies already made at this switch */
 	uint8_t vc;	   /* of the queue that it is in, of all priorities' */
 	uint8_t priority;  /* one of the network's */
-	uint8_t phase;	   /* 0: to mid; 1: to its destination */
+	uint8_t phase;	   /* 0: to mid; 1: to its destination; dragonfly: 2: to the switch mid of its group */
 	uint8_t dimension; /* that it moves in; 255: none yet */
 	uint8_t crossed;   /* torus: it has crossed the dateline of this dimension */
 	uint16_t links;	   /* between switches, so far */

@@ -50,7 +50,8 @@
  * minimal: one shortest way for each destination. valiant: by a random switch (dragonfly: group). ecmp: one shortest
  * way for each flow. spray: any, for each packet. (a) one in a phase where no dimension is longer than 3. (b) another
  * link up than the minimal one if that one's room is below half. (c) merlin's adaptive-local: the way by a random group
- * if its credits are more than twice the direct one's; ugal: shortest queue times hops, decided at the first switch.
+ * (to the own group: switch of it) if its credits are more than twice the direct one's, and at the entry of each group
+ * the link to the next with the shortest queue; ugal: shortest queue times hops, decided at the first switch.
  * (d) merlin's DOAL: in each dimension in turn, direct or by one detour, whichever has less of weight * (2q + 1),
  * weight the number of hops. (e) 1 if the shortest ways of the graph make no cycle of links, else its diameter.
  */

@@ -136,7 +136,7 @@ def drawn(run):
     equal(times, {-10 * wire, 0, 40 * wire})
     # All packets of 16 MiB have the same rate, and the next 16 MiB another: 4 of them, of 10, 20 or 60 ps a byte.
     long = ("--pattern", "scatter", "-n", 2, "-s", "64M", "--topology", "star:2", "--transport", "rvma", "--sends", "read", "--header", 1, "--link-delay", 0,
-            "--switch-in", 0, "--switch-out", 0, "--pcie", 0, "--tx-delay", 0, "--rx-match", 0, "--packet", "16K", "--crossbar", 64)
+            "--switch-in", 0, "--switch-out", 0, "--pcie", 0, "--tx-delay", 0, "--rx-match", 0, "--packet", "16K", "--crossbar", 64, "--flit", 1)
     shares = [goal(run, *long, "--noise", "bandwidth:" + file, "--seed", seed)["time_ps"] / (1 << 24) for seed in range(12)]
     assert all(abs(s / 10 - round(s / 10)) < 0.02 and 4 <= round(s / 10) <= 24 for s in shares), shares
     assert len({round(s / 10) for s in shares}) > 4, shares

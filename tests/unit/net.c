@@ -231,6 +231,8 @@ TEST(too_few_virtual_channels_for_a_lossless_network_are_refused_with_the_number
 		     {"fattree:4,4:4", NET_ADAPTIVE, 1},
 		     {"dragonfly:2:4:3:5", NET_MINIMAL, 2},
 		     {"dragonfly:2:4:3:5", NET_UGAL, 3},
+		     {"dragonfly:2:4:3:5", NET_ADAPTIVE, 3},
+		     {"dragonfly:2:4:1:1", NET_ADAPTIVE, 3},
 		     {"hyperx:4x4", NET_MINIMAL, 1},
 		     {"hyperx:4x4", NET_ADAPTIVE, 2},
 		     {"hyperx:4x4x4", NET_SPRAY, 3},

@@ -84,6 +84,31 @@ TEST(dragonfly_adaptive_beats_minimal_between_neighbouring_groups)
 	CU_ASSERT(ugal > alone && ugal < minimal * 2 / 3);
 }
 
+/*
+ * Eight hosts of a switch to those of the next one, all in one group: one link of 8 to 1, 7 * PACKET more for each. By
+ * the six other switches of the group there are seven ways. At most two links within the group, the second in VC 1.
+ */
+TEST(dragonfly_adaptive_takes_detours_within_a_group_from_the_first_switch)
+{
+	const uint32_t packets = 100;
+	const sp_time alone = packets * BYTES * 20;
+	struct net_counters direct, adaptive, ugal;
+	sp_time end[3];
+
+	direct = shifted("dragonfly:8:8:1:1", NET_MINIMAL, 8, packets, &end[0]);
+	adaptive = shifted("dragonfly:8:8:1:1", NET_ADAPTIVE, 8, packets, &end[1]);
+	ugal = shifted("dragonfly:8:8:1:1", NET_UGAL, 8, packets, &end[2]);
+	printf("# dragonfly, to the next switch of the group, us: minimal %.1f, adaptive %.1f with %llu detours of "
+	       "%llu\n",
+	       end[0] / 1e6, end[1] / 1e6, (unsigned long long)adaptive.detours,
+	       (unsigned long long)adaptive.delivered);
+	CU_ASSERT(end[0] > 8 * alone);
+	CU_ASSERT(end[1] > alone && end[1] < end[0] * 2 / 3);
+	CU_ASSERT(adaptive.detours > adaptive.delivered / 10 && adaptive.detours < adaptive.delivered);
+	CU_ASSERT_EQUAL(direct.detours, 0);
+	CU_ASSERT(ugal.detours == 0 && end[2] == end[0]); /* ugal decides between groups alone */
+}
+
 /* The hosts of a switch send to hosts whose numbers have the same rest: static routing puts them on one link up. */
 TEST(fattree_adaptive_and_spraying_beat_static_if_all_destinations_share_a_link_up)
 {
@@ -124,9 +149,10 @@ TEST(hyperx_doal_beats_dimension_order_between_neighbours)
 
 TEST(uniform_traffic_is_no_slower_with_adaptive_routing)
 {
-	static const char *const text[] = {"dragonfly:4:8:4:9", "fattree:8,8:8,8:4", "hyperx:8x4:4"};
+	static const char *const text[] = {"dragonfly:4:8:4:9", "dragonfly:4:8:1:1", "fattree:8,8:8,8:4",
+					   "hyperx:8x4:4"};
 
-	for (unsigned k = 0; k < 3; k++) {
+	for (unsigned k = 0; k < 4; k++) {
 		const sp_time minimal = uniform(text[k], NET_MINIMAL, 100),
 			      adaptive = uniform(text[k], NET_ADAPTIVE, 100);
 
