@@ -323,7 +323,7 @@ MISUSE = [
     (("ring", "--setup", "once"), "only --transport rdma and rdma-polled have --setup"),
     (("ring", "--transport", "rdma", "--eager", "5"), "only --transport mpi has --eager"),
     (("ring", "--transport", "tcp"), "--transport must be"),
-    (("ring", "--noise", "latency:x"), "--noise must be os:FILE"),
+    (("ring", "--noise", "lat:x"), "--noise must be os:FILE"),
     (("ring", "--coscheduled"), "--coscheduled needs --noise"),
     (("ring", "--link", "3T"), "--link must be"),
     (("ring", "--reduce"), "only halo3d26 and sweep3d have --reduce"),

@@ -109,6 +109,29 @@ TEST(dragonfly_adaptive_takes_detours_within_a_group_from_the_first_switch)
 	CU_ASSERT(ugal.detours == 0 && end[2] == end[0]); /* ugal decides between groups alone */
 }
 
+/*
+ * The crossbar takes 3 packets while the link sends 2, so that of n packets to one link at most n / 3 wait. The
+ * detour's queue is empty: it has more than twice the room once the direct queue has more than half of 32 KiB. So 40
+ * packets take no detour, and 80, which would never fill the queue, do.
+ */
+TEST(dragonfly_adaptive_takes_a_detour_once_the_direct_queue_is_half_full_and_not_before)
+{
+	static const char *const text[] = {"dragonfly:8:8:1:1", "dragonfly:8:1:1:9"}; /* in a group; between groups */
+
+	for (unsigned k = 0; k < 2; k++)
+		for (uint32_t packets = 5; packets <= 10; packets += 5) {
+			struct net_counters c;
+			struct traffic t;
+
+			start(&t, text[k], NET_ADAPTIVE);
+			for (uint32_t i = 0; i < 8 * packets; i++)
+				traffic_add(&t, i % 8, 8 + i % 8, BYTES, 0, 0);
+			c = finish(&t, NULL);
+			CU_ASSERT(packets == 5 ? c.detours == 0 : c.detours > 0);
+			CU_ASSERT(packets == 5 || (c.highest_output > 16384 && c.highest_output < 32768 - BYTES));
+		}
+}
+
 /* The hosts of a switch send to hosts whose numbers have the same rest: static routing puts them on one link up. */
 TEST(fattree_adaptive_and_spraying_beat_static_if_all_destinations_share_a_link_up)
 {
