@@ -144,8 +144,9 @@ static void random_packets(struct sp_random *r, struct traffic *t)
 
 		if (groups && src == hot)
 			dst = NET_GROUP | group;
-		t->packet[traffic_add(t, src, dst, size, (sp_time)i * gap, below(r, 4))].priority =
-			(uint8_t)below(r, 4);
+		const uint32_t number = traffic_add(t, src, dst, size, (sp_time)i * gap, below(r, 4));
+
+		t->packet[number].priority = (uint8_t)below(r, 4);
 	}
 }
 
