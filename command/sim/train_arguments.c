@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../options.h"
@@ -67,19 +66,28 @@ static int take_noise(void *to, const char *text)
 	return 0;
 }
 
+/* A number of at most 9 digits; what is behind it. NULL: there is none. */
+static const char *take_digits(const char *text, uint32_t *value)
+{
+	const size_t n = strspn(text, "0123456789");
+
+	*value = 0;
+	for (size_t i = 0; i < n && n <= 9; i++)
+		*value = *value * 10 + (uint32_t)(text[i] - '0');
+	return n && n <= 9 ? text + n : NULL;
+}
+
 /* "3@17" */
 static int take_kill(void *to, const char *text)
 {
 	struct sim_train *s = to;
-	unsigned worker, step;
-	int end = 0;
+	const char *at = take_digits(text, &s->killed);
 
-	if (text[0] < '0' || text[0] > '9' || sscanf(text, "%9u@%9u%n", &worker, &step, &end) != 2 || text[end])
-		return -EINVAL;
 	s->kills = true;
-	s->killed = worker;
-	s->killed_step = step;
-	return 0;
+	if (!at || *at != '@')
+		return -EINVAL;
+	at = take_digits(at + 1, &s->killed_step);
+	return at && !*at ? 0 : -EINVAL;
 }
 
 static const struct option_row work_rows[] = {

@@ -9,24 +9,18 @@ import tempfile
 from plot import OTHERS, Figure, Panel, Series
 
 # Values at shares of all, between which is interpolated (of logarithms). They are drawn after a few quantiles that are published of
-# traces of two systems (De Sensi et al., SIGMETRICS'23, artifact); the traces themselves are not here. What lies beyond 99.9 % but for
+# traces of a system (De Sensi et al., SIGMETRICS'23, artifact); the traces themselves are not here. What lies beyond 99.9 % but for
 # the greatest value, and where a second mode begins, is a guess.
-LATENCY = {  # us
-    "azure": ((0, 1.58), (0.5, 1.66), (0.99, 2.39), (0.999, 3.82), (0.99999, 20), (1, 232)),
-    "alps": ((0, 2.05), (0.5, 2.47), (0.98, 2.8), (0.985, 45), (0.99, 48.5), (0.999, 75), (0.99999, 110), (1, 902)),
-}
-DETOUR = {  # us; and how many come in a second
-    "azure": (((0, 1.0), (0.5, 3.3), (0.99, 7.2), (0.9999, 20), (1, 361)), 1132),
-    "alps": (((0, 1.5), (0.5, 3.2), (0.99, 11.1), (0.9999, 40), (1, 606)), 282),
-}
-BANDWIDTH = ((0, 42.8), (0.001, 88), (0.01, 91.3), (0.5, 93.1), (1, 94.6))  # Gbit/s, of azure
+LATENCY = ((0, 1.58), (0.5, 1.66), (0.99, 2.39), (0.999, 3.82), (0.99999, 20), (1, 232))  # us
+DETOUR, DETOURS = ((0, 1.0), (0.5, 3.3), (0.99, 7.2), (0.9999, 20), (1, 361)), 1132  # us; how many come in a second
+BANDWIDTH = ((0, 42.8), (0.001, 88), (0.01, 91.3), (0.5, 93.1), (1, 94.6))  # Gbit/s
 SYSTEM = "azure"
 SAMPLES, RUNS = 100000, 100
 PATTERNS = {"dissemination": ("16", "16 B"), "allreduce_recdoub": ("16", "16 B"), "pipelinedring": ("512M", "512 MiB")}
 RANKS = {"dissemination": (4, 16, 64, 256, 1024), "allreduce_recdoub": (4, 16, 64, 256, 1024), "pipelinedring": (4, 16, 64)}
 NOISE = {"hosts": ("os",), "network": ("latency", "bandwidth"), "both": ("os", "latency", "bandwidth")}
-# Dissemination by hosts and by handlers: L and o of the system "alps", barriers in a row.
-BARRIER_RANKS, BARRIERS, WORLD = (16, 64, 256, 1024), 50, ("--bytes", "16", "--latency", "1900ns", "--overhead", "230ns")
+# Dissemination by hosts and by handlers: L and o of the system, barriers in a row.
+BARRIER_RANKS, BARRIERS, WORLD = (16, 64, 256, 1024), 50, ("--bytes", "16", "--latency", "1300ns", "--overhead", "150ns")
 
 
 def between(quantiles, share):
@@ -36,10 +30,10 @@ def between(quantiles, share):
     return quantiles[-1][1]
 
 
-def write_latencies(path, system):
+def write_latencies(path):
     with open(path, "w") as f:
         for i in range(SAMPLES):
-            f.write("%.5f\n" % between(LATENCY[system], (i + 0.5) / SAMPLES))
+            f.write("%.5f\n" % between(LATENCY, (i + 0.5) / SAMPLES))
 
 
 def write_bandwidths(path):
@@ -48,24 +42,23 @@ def write_bandwidths(path):
             f.write("%.8f\n" % (8e-3 / between(BANDWIDTH, (i + 0.5) / SAMPLES)))
 
 
-def write_detours(path, system, seed):
+def write_detours(path, seed):
     draw, at = random.Random(seed), 0
-    quantiles, rate = DETOUR[system]
     with open(path, "w") as f:
         for _ in range(SAMPLES // 5):
-            at += int(draw.expovariate(rate / 1e9)) + 1
-            length = int(1000 * between(quantiles, draw.random()))
+            at += int(draw.expovariate(DETOURS / 1e9)) + 1
+            length = int(1000 * between(DETOUR, draw.random()))
             f.write("%d %d\n" % (at, length))
             at += length
 
 
 class Files:
-    """The noise of a system as files, and the options that name them."""
+    """The noise as files, and the options that name them."""
 
-    def __init__(self, folder, system, seed):
-        self.path = {kind: os.path.join(folder, "%s-%s" % (system, kind)) for kind in ("os", "latency", "bandwidth")}
-        write_detours(self.path["os"], system, seed)
-        write_latencies(self.path["latency"], system)
+    def __init__(self, folder, seed):
+        self.path = {kind: os.path.join(folder, kind) for kind in ("os", "latency", "bandwidth")}
+        write_detours(self.path["os"], seed)
+        write_latencies(self.path["latency"])
         write_bandwidths(self.path["bandwidth"])
 
     def options(self, kinds):
@@ -98,7 +91,7 @@ def offload(lab, rows, files):
             for ranks in BARRIER_RANKS:
                 got = lab.sim("--scheme", scheme, "--workers", str(ranks), "--steps", str(BARRIERS), *WORLD, *files.options(kinds), what="train")
                 points.append((ranks, got["step_s"] * 1e6))
-                rows.append({"what": scheme, "bytes": 16, "ranks": ranks, "noise": name, "system": "alps", "quiet_s": got["quiet_s"] / BARRIERS,
+                rows.append({"what": scheme, "bytes": 16, "ranks": ranks, "noise": name, "system": SYSTEM, "quiet_s": got["quiet_s"] / BARRIERS,
                              "mean_s": got["step_s"], "slowdown": got["step_s"] * BARRIERS / got["quiet_s"], "runs": BARRIERS, "seed": lab.seed})
             series.append(Series("by %s, noise of %s" % (who, name), points))
     panel = Panel("dissemination of 16 B, mean of %d" % BARRIERS, "ranks", "time (us)", series, "x", least=0)
@@ -109,9 +102,9 @@ def offload(lab, rows, files):
 def noise(lab):
     rows = []
     with tempfile.TemporaryDirectory(prefix="spindle-figures-") as folder:
-        files = Files(folder, SYSTEM, lab.seed)
+        files = Files(folder, lab.seed)
         panels = [slow_downs(lab, rows, files, pattern) for pattern in PATTERNS]
-        panels.append(offload(lab, rows, Files(folder, "alps", lab.seed)))
+        panels.append(offload(lab, rows, files))
     table = [("", "without noise", "noise of hosts", "of the network", "of both")]
     for panel, pattern in zip(panels, PATTERNS):
         last = RANKS[pattern][-1]
@@ -126,7 +119,7 @@ def noise(lab):
         "noise",
         "Noise of hosts and of the network: what it costs collectives",
         "The first three by LogGOPS with the parameters of Azure's HPC instances (100G), full duplex, the last over full-duplex links with "
-        "latency and overhead of Alps. Noise is drawn after a few published quantiles of traces of these systems, the traces themselves "
+        "the same latency and overhead. Noise is drawn after a few published quantiles of traces of that system, the traces themselves "
         "are not here: compare shapes, not values. The last has no noise of bandwidth. Handlers do not feel the hosts' noise: of it alone, "
         "their line is that without noise.",
         panels,

@@ -23,9 +23,9 @@ import lab  # noqa: E402
 import mailboxes  # noqa: E402
 import messages  # noqa: E402
 import motifs  # noqa: E402
+import noise  # noqa: E402
 import plot  # noqa: E402
 import repair  # noqa: E402
-import noise  # noqa: E402
 import training  # noqa: E402
 from replay import Skip, equal, main, rule  # noqa: E402
 
@@ -375,11 +375,12 @@ def noises(run):
         slow = float(row["slowdown"])
         assert slow >= 1 and (slow > 1 or row["noise"] == "hosts"), row
         if row["what"] == "barrier-nic" and row["noise"] == "hosts":
-            equal(row["mean_s"], row["quiet_s"])
+            assert math.isclose(slow, 1, rel_tol=1e-12), row
         if row["what"] == "barrier" and row["ranks"] == "256":
-            assert slow > 1.1, row
-    # Of the ring, full duplex: 46.3 ms with such noise, and not 58 as where hosts are half duplex.
-    assert all(float(row["p50_s"]) < 0.0475 for row in rows if row["what"] == "pipelinedring"), rows
+            assert slow > 1.05, row
+        # Full duplex: 46.2 to 46.7 ms, and not 58 as where hosts are half duplex.
+        if row["what"] == "pipelinedring" and row["ranks"] == "4":
+            assert float(row["p50_s"]) < 0.0467, row
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
 
 import json
 import os
+import random
+import struct
 import sys
 import tempfile
 
@@ -21,11 +23,23 @@ MISUSE = [
     (("--scheme", "barrier", "--backward", "1us"), "barrier has no --backward"),
     (("--workers", "1",), "only a hybrid has one worker: ring wants two or more"),
     (("--compute", "1ps"), "--compute and --backward must be whole nanoseconds"),
-    (("--coscheduled",), "--coscheduled needs --noise"),
+    (("--coscheduled",), "--coscheduled needs --noise os:FILE"),
     (("--scheme", "hybrid", "--link", "1M", "--workers", "2000"), "--link must leave each worker 1k (bit/s) or more"),
     (("--workers", "0"), "--workers must be 1 to 4096, not 0"),
     (("--steps", "0"), "--steps must be 1 to 8388608, not 0"),
-    (("--noise", "FILE"), "--noise must be os:FILE, not FILE"),
+    (("--noise", "FILE"), "--noise must be os:FILE or latency:FILE, not FILE"),
+    (("--scheme", "barrier", "--checkpoint", "3"), "barrier has no --checkpoint"),
+    (("--scheme", "pipeline", "--kill", "0@0"), "pipeline has no --kill"),
+    (("--kill", "3"), "--kill must be the number of a worker, @ and that of a step: 3@17, not 3"),
+    (("--kill", "3@-1"), "--kill must be the number of a worker, @ and that of a step: 3@17, not 3@-1"),
+    (("--kill", "8@0"), "--kill: there are workers 0 to 7 and steps 0 to 0"),
+    (("--kill", "0@5", "--steps", "5"), "--kill: there are workers 0 to 7 and steps 0 to 4"),
+    (("--kill", "0@0", "--checkpoint", "1"), "--kill with --checkpoint needs --checkpoint-file"),
+    (("--kill", "0@0", "--write", "-"), "--write writes one schedule, and with --kill there are two"),
+    (("--checkpoint-file", "FILE"), "--checkpoint-file needs --checkpoint"),
+    (("--checkpoint-share", "0.5"), "--checkpoint-share needs --checkpoint"),
+    (("--detect", "1s"), "--detect needs --kill"),
+    (("--parameters", "5", "--noise", "os:FILE"), "with --noise there are no --parameters, --checkpoint, --resume or --kill"),
     (("--scheme", "star"), "--scheme must be ring, ring-nic, ps, ps-nic, ps-async, ps-sharded, decentralised, reduce-scatter, all-gather, "
      "barrier, barrier-nic, pipeline, tensor or hybrid, not star"),
     (("extra",), "extra argument extra"),
@@ -125,6 +139,112 @@ def noise(run):
         process = run.command("sim", "train", "--noise", "os:" + file)
         equal((process.returncode, process.stdout, process.stderr),
               (1, "", "spindle sim train: %s: the detours take 99 %% of the time, more than 90 %%\n" % file))
+
+
+@rule("latencies are drawn from a file whose median becomes --latency")
+def latencies(run):
+    with tempfile.TemporaryDirectory(prefix="spindle-train-") as folder:
+        file = os.path.join(folder, "latencies")
+        for times, scheme, want in (("7\n", "ring", 14 * (LATENCY + 1000 * BYTE)), ("2\n2\n2\n", "barrier", 3 * (LATENCY + 8000 * BYTE))):
+            with open(file, "w", encoding="utf-8") as f:
+                f.write(times)
+            got = train(run, "--scheme", scheme, "--bytes", "8000", "--noise", "latency:" + file)
+            near(got["time_s"], want)
+            equal(got["time_s"], got["quiet_s"])
+        with open(file, "w", encoding="utf-8") as f:
+            f.write("1\n" * 3 + "5\n" * 2)
+        got = train(run, "--scheme", "barrier-nic", "--bytes", "0", "--workers", "512", "--steps", "50", "--noise", "latency:" + file)
+        draw, at = random.Random(1), [0] * 512
+        for k in range(50 * 9):
+            at = [max(at[i], at[i - (1 << k % 9)] + (5, 5, 1, 1, 1)[draw.randrange(5)]) for i in range(512)]
+        near(got["time_s"] * 1e6 / max(at), 1, 0.05)
+        process = run.command("sim", "train", "--noise", "latency:/nowhere/at/all")
+        equal((process.returncode, process.stderr), (1, "spindle sim train: /nowhere/at/all: No such file or directory\n"))
+
+
+# ---- numbers: the recurrence of testbed/motif/train_learn.h ----
+MASK = (1 << 64) - 1
+
+
+def mixed(x):
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & MASK
+    return x ^ x >> 31
+
+
+def trained(workers, steps, numbers, seed):
+    """Parameters and momentum."""
+    parameters, momenta = [], []
+    for i in range(numbers):
+        p, m = (mixed(seed ^ ~i & MASK) >> 44) - (1 << 19), 0
+        for k in range(steps):
+            total = sum(p - ((mixed(seed ^ (k << 32 | r << 20 | i)) >> 44) - (1 << 19)) >> 4 for r in range(workers))
+            m += (abs(total) // workers) * (1 if total >= 0 else -1) - (m >> 3)
+            p -= m >> 2
+        parameters.append(p)
+        momenta.append(m)
+    return parameters, momenta
+
+
+def fnv(data):
+    h = 0xCBF29CE484222325
+    for byte in data:
+        h = (h ^ byte) * 0x100000001B3 & MASK
+    return h
+
+
+def checkpoint(workers, steps, numbers, seed):
+    """The bytes of the file, and the digest."""
+    parameters, momenta = trained(workers, steps, numbers, seed)
+    body = struct.pack("<%di" % (2 * numbers), *parameters, *momenta)
+    data = b"SpndlTr1" + struct.pack("<IIQQ", workers, numbers, seed, steps) + body
+    return data + struct.pack("<Q", fnv(data)), "%016x" % fnv(body)
+
+
+@rule("parameters are those of the recurrence; who dies costs time and no bit; a run may begin with a checkpoint, and with no other file")
+def numbers(run):
+    asked = ("--workers", "5", "--parameters", "23", "--seed", "77", "--bytes", "1M", "--compute", "100us")
+    _, last = checkpoint(5, 13, 23, 77)
+    with tempfile.TemporaryDirectory(prefix="spindle-train-") as folder:
+        file = os.path.join(folder, "checkpoint")
+        saving = ("--checkpoint", "4", "--checkpoint-share", "0.9", "--checkpoint-file", file)
+        for scheme in ("ring", "ring-nic", "ps", "ps-nic", "ps-sharded", "decentralised"):
+            got = train(run, *asked, "--scheme", scheme, "--steps", "13")
+            equal(got["digest"], last, scheme)
+            for kill, first in (("2@1", 0), ("0@9", 8), ("4@12", 12)):
+                got = train(run, *asked, "--scheme", scheme, "--steps", "13", *saving, "--kill", kill, "--detect", "3ms")
+                again = got["restart"]
+                equal((got["digest"], again["equal"], again["first_step"]), (last, True, first), (scheme, kill))
+                near(again["noticed_s"], again["died_s"] + 3e-3, 1e-12)
+                assert again["time_s"] > again["noticed_s"] and again["time_s"] > got["time_s"] - 2e-3, again
+        os.unlink(file)
+        equal(train(run, *asked, "--steps", "9", *saving)["checkpoints"], 2)
+        want, _ = checkpoint(5, 8, 23, 77)
+        with open(file, "rb") as f:
+            equal(f.read(), want)
+        got = train(run, *asked, "--steps", "13", "--resume", file)
+        equal((got["digest"], got["first_step"], got["steps"]), (last, 8, 5))
+        equal(train(run, *asked, "--steps", "13", "--resume", file, "--kill", "1@10")["restart"]["first_step"], 8)
+        for data, more, words in ((want[:-1] + bytes([want[-1] ^ 1]), (), "is damaged: its checksum is wrong"),
+                                  (want[:100], (), "is damaged: it has not as many bytes as its head says"),
+                                  (b"# ns ns\n", (), "is no checkpoint of sim train"), (b"", (), "is no checkpoint of sim train"),
+                                  (want, ("--workers", "6"), "is of another number of workers"),
+                                  (want, ("--parameters", "24"), "is of another number of parameters"),
+                                  (want, ("--seed", "78"), "is of another seed"),
+                                  (want, ("--steps", "8"), "has 8 steps; --steps must be more"),
+                                  (want, ("--kill", "0@7"), "has 8 steps: --kill must be in a later one")):
+            with open(file, "wb") as f:
+                f.write(data)
+            process = run.command("sim", "train", *asked, "--steps", "13", *more, "--resume", file)
+            equal((process.returncode, process.stdout, process.stderr), (1, "", "spindle sim train: --resume %s %s\n" % (file, words)))
+        process = run.command("sim", "train", *asked, "--checkpoint", "1", "--checkpoint-file", folder)
+        equal((process.returncode, process.stdout, process.stderr), (1, "", "spindle sim train: --checkpoint-file %s is no file\n" % folder))
+    process = run.command("sim", "train", *asked, "--steps", "5", "--kill", "3@2")
+    equal((process.returncode, process.stderr), (0, ""))
+    assert "all began again with step 0: no checkpoint had reached storage, and ended at " in process.stdout, process.stdout
+    process = run.command("sim", "train", "--workers", "4096", "--scheme", "ps", "--parameters", "1M")
+    equal((process.returncode, process.stderr), (1, "spindle sim train: so many workers have more than 16777216 parameters together\n"))
 
 
 @rule("what is written as GOAL is the same schedule to LogGOPS, which agrees where half duplex does not matter")
