@@ -322,6 +322,12 @@ def networks(run):
             motifs.POLLED if r["routing"] == "minimal" else motifs.TOLD)]
         equal(figure.claims[0][2].split(";")[0], "%.2f" % (sum(used) / len(used)))
         equal(figure.claims[0][1], {"rvma7": "3.56", "rvma8": "1.57"}[figure.name])
+    # Computation at the beginning is what it is called: simulated, it gives the ratio that was computed without.
+    at = ("--topology", "hyperx:2x2:4", "--routing", "minimal", "--link", "2T")
+    computed = motifs.Run(here, "halo3d", ("--compute", "0ns"), 16).computing(motifs.MINIMAL)
+    for way in (motifs.POLLED, motifs.TOLD):
+        put, rdma = (motifs.simulate(here, "halo3d", "--ranks", "16", "--compute", "14us", *at, *words)["time_s"] for words in ((), motifs.HOW[way]))
+        assert abs(rdma / put - computed.ratio["HyperX", "minimal", way, "2T"]) < 1e-9, way
 
 
 @rule("a figure that there is not, a spindle that there is not, and values that cannot be are told")
