@@ -240,6 +240,20 @@ TEST(an_event_follows_the_bytes_that_its_call_wrote)
 	end();
 }
 
+/* Also where the DMA has 20 ns between two writes, in which the event alone would have room. */
+TEST(an_event_does_not_overtake_the_bytes_of_its_call)
+{
+	struct sp_device_result r;
+
+	start_dma();
+	CU_ASSERT_EQUAL(writes(SP_CALLED_PAYLOAD, 0, 10, 0).placed, 20 + 10 + 100);
+	CU_ASSERT_EQUAL(writes(SP_CALLED_HEADER, 9, 100, 0).placed, 50 + 100 + 100);
+	r = writes(SP_CALLED_PAYLOAD, 0, 1000, 10);
+	CU_ASSERT_EQUAL(r.placed, 150 + 1000 + 100);
+	CU_ASSERT_EQUAL(r.told, 1150 + 10 + 100);
+	end();
+}
+
 /* The DMA has 20 ns between two writes, in which the completion's event would have room, but its message's payload
  * comes after both. */
 TEST(a_completions_event_is_never_seen_before_its_messages_bytes)
