@@ -25,6 +25,7 @@
 
 #define DESCRIPTORS	  1024
 #define JUMBO_DESCRIPTORS (DESCRIPTORS / 4) /* the same bytes in jumbo frames as 1024 buffers of 2048 */
+#define KEPT		  32 /* buffers that its peer has read and virtio-user still has, at most; then it takes them back */
 
 /* Facts about the driver that ethdev does not report. [control] */
 struct sp_port_below {
@@ -199,7 +200,22 @@ static int find_ethdev(struct sp_port *port, const char *device, struct sp_error
 				device);
 }
 
-static int setup_queues(struct sp_port *port, const char *device, uint16_t queues, struct sp_error *error)
+/* virtio-user takes back what its peer has read only when it needs room, unless it is told to begin before. The next
+ * packets go into what was taken back last: into a few buffers, which stay in a cache, instead of into as many as there
+ * are descriptors, one after the other. */
+static int setup_transmit(struct sp_port *port, uint16_t queue, uint16_t descriptors,
+			  const struct rte_eth_dev_info *info)
+{
+	const uint32_t ring = sp_vdev_queue_size(driver_args(info));
+	struct rte_eth_txconf conf = info->default_txconf;
+
+	if (is(info, "net_virtio_user") && ring >= 4 * KEPT && ring <= UINT16_MAX)
+		conf.tx_free_thresh = (uint16_t)(ring - KEPT);
+	return rte_eth_tx_queue_setup(port->ethdev, queue, descriptors, SOCKET_ID_ANY, &conf);
+}
+
+static int setup_queues(struct sp_port *port, const char *device, uint16_t queues, const struct rte_eth_dev_info *info,
+			struct sp_error *error)
 {
 	/* virtio puts its own header into the buffer. */
 	uint32_t room = SP_PORT_FRAME(port->nic->config.mtu) + sizeof(struct virtio_net_hdr_mrg_rxbuf);
@@ -239,7 +255,7 @@ static int setup_queues(struct sp_port *port, const char *device, uint16_t queue
 	for (uint16_t q = 0; q < queues; q++) {
 		r = rte_eth_rx_queue_setup(port->ethdev, q, descriptors_rx, SOCKET_ID_ANY, NULL, port->pool);
 		if (!r)
-			r = rte_eth_tx_queue_setup(port->ethdev, q, descriptors_tx, SOCKET_ID_ANY, NULL);
+			r = setup_transmit(port, q, descriptors_tx, info);
 		if (r)
 			return sp_error_set(error, -r, "port", "port %s: queue %u: %s%s", device, q, strerror(-r),
 					    hint);
@@ -295,7 +311,7 @@ static int start(struct sp_port *port, const char *device, uint16_t queues, stru
 	if (port->below->xdp)
 		sp_xdp_begin();
 	if (!r)
-		r = setup_queues(port, device, queues, error);
+		r = setup_queues(port, device, queues, &info, error);
 	if (port->below->xdp)
 		sp_xdp_end(&port->below->xdp_sockets);
 	if (r)

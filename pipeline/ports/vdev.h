@@ -74,6 +74,8 @@ void sp_vdev_remove(struct sp_vdev *vdev);
 
 /* Size of a ring slot in the arguments of a net_af_packet device (may be NULL). */
 uint32_t sp_vdev_framesz(const char *args);
+/* Entries of a ring of a net_virtio_user device; 0: not a number. */
+uint32_t sp_vdev_queue_size(const char *args);
 /* Slot size needed for a frame: the kernel puts its header first. */
 uint32_t sp_vdev_framesz_needed(uint32_t mtu);
 /* The interface in a net_pcap device's arguments (may be NULL); false: it uses files. */

@@ -250,6 +250,11 @@ uint32_t sp_vdev_framesz(const char *args)
 	return (uint32_t)key_number(args, "framesz", 2048);
 }
 
+uint32_t sp_vdev_queue_size(const char *args)
+{
+	return (uint32_t)key_number(args, "queue_size", 256);
+}
+
 bool sp_vdev_pcap_interface(const char *args, char *name, size_t room)
 {
 	static const char *const keys[] = {"iface", "rx_iface_in", "rx_iface"};
