@@ -12,7 +12,7 @@ behind the opening fence:
     sh root             run in a network namespace of its own, where the test may make one; else left out
     sh again            is repeated until it succeeds, for a minute: it needs what the terminal before it has just begun
     sh needs=A,B        left out where a program or a /FILE is not installed; CAP_NET_ADMIN: where no interface can be made;
-                        user-namespaces; no-AVX-512: where the processor has it
+                        user-namespaces; processor-without-AVX-512
     sh long=TEST        left out: that test does it, where tests/run --long runs it
     LANGUAGE file=NAME  is written to that file; `more`: is added to it
     LANGUAGE in=NAME    must be in that file, as it stands there
@@ -145,7 +145,8 @@ def user_namespaces():
     return not subprocess.run(command, stderr=subprocess.DEVNULL).returncode
 
 
-HAS = {"CAP_NET_ADMIN": may_unshare, "user-namespaces": user_namespaces, "no-AVX-512": no_avx512}  # what is no program
+# What is no program.
+HAS = {"CAP_NET_ADMIN": may_unshare, "user-namespaces": user_namespaces, "processor-without-AVX-512": no_avx512}
 
 
 def lacking(block):
