@@ -191,7 +191,8 @@ class Packages:
 
 RULES = (Packages.changelogs_and_meson_agree_on_the_version, Packages.what_is_released_has_a_maintainer_who_answers,
          Packages.packages_of_the_libraries_are_called_after_their_sonames,
-         Packages.the_packages_and_quickstart_need_the_same_to_build, Packages.the_page_says_what_the_container_file_does, Packages.all_that_is_installed_is_in_a_package,
+         Packages.the_packages_and_quickstart_need_the_same_to_build, Packages.the_page_says_what_the_container_file_does,
+         Packages.all_that_is_installed_is_in_a_package,
          Packages.lintian_finds_no_error, Packages.each_package_has_what_it_is_for, Packages.only_the_nic_needs_dpdk)
 
 
