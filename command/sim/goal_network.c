@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle sim goal --topology: a schedule whose messages are packets of modelled NICs, over a network of switches. */
+/* spindle sim goal --topology: a schedule whose messages are packets of NICs, over a network of switches. */
 #include <stdio.h>
 
 #include "goal.h"
@@ -10,7 +10,7 @@ static const struct usage usage = {
 	.forms = "spindle sim goal FILE --topology T [OPTIONS]\n"
 		 "spindle sim goal --pattern NAME --ranks N --topology T [OPTIONS]",
 	.about = "Simulates a schedule of sends, receives and calculations of many ranks over a network of switches: "
-		 "packet by packet, with modelled NICs. FILE is in GOAL; - is standard input.",
+		 "packet by packet, with modelled or real NICs. FILE is in GOAL; - is standard input.",
 	.end = "Exit status: 0 done, 1 failed, or the schedule does not end, 2 wrong usage.",
 	.arguments = 1,
 };

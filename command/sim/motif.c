@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle sim motif: runs what parallel programs exchange over a network with modelled NICs. */
+/* spindle sim motif: runs what parallel programs exchange over a network with modelled or real NICs. */
 #include "motif.h"
 
 #include <errno.h>

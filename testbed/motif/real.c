@@ -102,9 +102,8 @@ static uint64_t word(const struct transfer *x, uint64_t i)
 	return (message + i + 1) * 0x9E3779B97F4A7C15u ^ message >> 32;
 }
 
-void real_fill(const struct run *r, const struct transfer *x, uint8_t *to)
+void real_fill(const struct transfer *x, uint8_t *to)
 {
-	(void)r;
 	for (uint64_t i = 0; i < x->bytes; i += 8) {
 		const uint64_t w = word(x, i / 8);
 

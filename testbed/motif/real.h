@@ -95,7 +95,7 @@ struct channel *real_channel(const struct real *real, uint32_t src, uint32_t dst
 struct slot *real_slot(struct channel *c);					   /* a free one, or NULL */
 uint8_t *real_source(const struct run *r, const struct slot *s); /* where the sender has its message */
 uint8_t *real_landing(const struct run *r, const struct slot *s, unsigned buffer); /* and the receiver */
-void real_fill(const struct run *r, const struct transfer *x, uint8_t *to);
+void real_fill(const struct transfer *x, uint8_t *to);
 bool real_filled(const struct run *r, const struct transfer *x, const uint8_t *bytes); /* all of it is there */
 uint8_t real_last(const struct transfer *x); /* the last byte of a message that has one */
 void real_enqueue(struct run *r, struct queue *q, uint32_t t);

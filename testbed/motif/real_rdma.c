@@ -230,7 +230,7 @@ void real_rdma_posted(struct run *r, uint32_t t)
 	case MOTIF_PHASE_PUT:
 		if (!x->asked && !take_slot(r, t))
 			return;
-		real_fill(r, x, real_source(r, slot_of(r, x)));
+		real_fill(x, real_source(r, slot_of(r, x)));
 		send_phase(r, t);
 		if (!transfer_by_completion(r) || r->nic.completion != MOTIF_BEHIND)
 			break;

@@ -103,7 +103,7 @@ void real_rvma_posted(struct run *r, uint32_t t)
 	x->slot = s->number;
 	x->parts = 2; /* put, and notification */
 	real->under_way++;
-	real_fill(r, x, real_source(r, s));
+	real_fill(x, real_source(r, s));
 	real_watch(real->rank[x->src].sends, &real->rank[x->src].sending, s);
 	real_watch(real->rank[x->dst].receives, &real->rank[x->dst].receiving, s);
 	put(r, s);

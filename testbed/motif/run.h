@@ -7,8 +7,9 @@
  *
  * Real NICs are those of pipeline/, at the hosts of the network, and hosts use them by libspindle's calls (real.h):
  * rvma puts, or RC SENDs and WRITEs. The program begins when all sessions and QPs are there. They take the delays of
- * nic.h beside their own work, which takes no time. A NIC and its rank need 1.5 to 6 MB, and twice to six times the
- * largest message for each rank that it talks to. Beyond half of the machine's memory they are refused.
+ * nic.h beside their own work, which takes no time. A NIC and its rank need 0.4 to 5 MB, and twice to six times the
+ * largest message for each rank that it talks to. Beyond half of the machine's memory they are refused. They start DPDK
+ * in the process (sp_eal_init()), if it does not run.
  */
 #ifndef TESTBED_MOTIF_RUN_H
 #define TESTBED_MOTIF_RUN_H
@@ -63,8 +64,8 @@ struct motif_outcome {
 };
 
 /* 0; -EINVAL: the configuration, why says what; -EDEADLK: operations remain that nothing will end, why names one;
- * -ENOMEM; of real NICs also -EBADMSG: bytes arrived that were not sent, and others; why says all. The calling process
- * may then not use DPDK otherwise (sp_eal_init() is called). why: whylen bytes, always ended by a NUL. */
+ * -ENOMEM; of real NICs also -EBADMSG: other bytes have come than were sent, and what their calls return; why says
+ * what. why: whylen bytes, always ended by a NUL. */
 int motif_run(const struct motif_run_config *config, struct motif_outcome *outcome, char *why, size_t whylen);
 
 #endif
