@@ -16,7 +16,8 @@
 #define MTU	    9000u /* of the NICs: whatever a packet has, it fits */
 #define MEASURED    8u	  /* NICs that the memory of the others is told from */
 #define ALIGN	    64u
-#define ARRIVALS    32u	       /* packet buffers of a NIC beside those that wait for its port */
+#define ARRIVALS    32u	       /* packet buffers of a NIC beside those that wait for its port, */
+#define ANSWERS	    8u	       /* ... which may be acknowledgements, too: so many for each rank that it talks to */
 #define BUFFERS_MAX (1u << 16) /* packet buffers of all, at most */
 
 uint64_t real_resident(void)
@@ -177,7 +178,7 @@ static uint32_t buffers(const struct run *r)
 
 	for (uint32_t rank = 0; rank < r->ranks; rank++) {
 		const struct real_rank *k = &r->real->rank[rank];
-		uint64_t own = 0;
+		uint64_t own = (uint64_t)k->links * ANSWERS;
 
 		for (uint32_t i = 0; i < k->outs; i++)
 			own += REAL_SLOTS * motif_packets(&r->nic, k->out[i]->most);
