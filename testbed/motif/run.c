@@ -17,7 +17,8 @@
 
 void run_event(struct run *r, sp_time at, uint8_t kind, uint64_t what)
 {
-	const int err = motif_events_add(&r->events, at, kind, what);
+	const struct goal_item e = {.time = at, .wire = what, .age = r->age++, .rank = kind};
+	const int err = goal_heap_push(&r->events, &e);
 
 	r->err = r->err ? r->err : err;
 }
@@ -114,12 +115,17 @@ static void op_done(struct run *r, uint32_t rank, uint32_t op)
 	successors(r, rank, op, 0);
 }
 
+static sp_time next_event(const struct run *r)
+{
+	return goal_heap_empty(&r->events) ? SP_NEVER : goal_heap_first(&r->events)->time;
+}
+
 /* Until nothing is left to do. What the network does at a time comes before what hosts and NICs do at that time. */
 static void run(struct run *r)
 {
 	for (;;) {
-		const sp_time next = r->kind->next(r), event = motif_events_next(&r->events);
-		struct motif_event e;
+		const sp_time next = r->kind->next(r), event = next_event(r);
+		struct goal_item e;
 
 		if (r->err || (next == SP_NEVER && event == SP_NEVER))
 			return;
@@ -127,11 +133,11 @@ static void run(struct run *r)
 			r->kind->advance(r, event);
 			continue;
 		}
-		e = motif_events_take(&r->events);
-		r->now = e.at;
+		goal_heap_pop(&r->events, &e);
+		r->now = e.time;
 		r->o->events++;
-		if ((e.order & 0xFF) == EVENT_OP_DONE)
-			op_done(r, (uint32_t)(e.what >> 32), (uint32_t)e.what);
+		if (e.rank == EVENT_OP_DONE)
+			op_done(r, (uint32_t)(e.wire >> 32), (uint32_t)e.wire);
 		else
 			transfer_event(r, &e);
 		start_ready(r);
@@ -265,7 +271,7 @@ static void release(struct run *r)
 	for (uint32_t rank = 0; r->waits && rank < r->ranks; rank++)
 		free(r->waits[rank]);
 	r->kind->close(r);
-	motif_events_free(&r->events);
+	goal_heap_free(&r->events);
 	free(r->waits);
 	free(r->rank);
 	free(r->cpu);

@@ -4,12 +4,12 @@
 #ifndef TESTBED_MOTIF_RUN_PRIVATE_H
 #define TESTBED_MOTIF_RUN_PRIVATE_H
 
-#include "events.h"
+#include "../goal/heap.h"
 #include "run.h"
 
 #define NONE UINT32_MAX /* no transfer, receive or operation; no rank */
 
-/* Kinds of events. what: a transfer; of EVENT_OP_DONE rank << 32 | operation. */
+/* Kinds of events, which are in goal_item.rank; wire: a transfer; of EVENT_OP_DONE rank << 32 | operation. */
 enum {
 	EVENT_OP_DONE,
 	EVENT_POSTED,	   /* the NIC that sends this phase has it in its queue */
@@ -88,7 +88,8 @@ struct run {
 	const struct nic_kind *kind;
 	struct net *net;
 	struct real *real; /* of real NICs */
-	struct motif_events events;
+	struct goal_heap events;
+	uint64_t age;
 	sp_time now, begun; /* begun: of the program: real NICs need some time before */
 	int err;	    /* the first */
 	char *why;	    /* what it was, if it is not memory; whylen bytes */
@@ -125,7 +126,7 @@ sp_time transfer_registering(const struct run *r, uint64_t bytes); /* memory of 
 /* Transfer and receive have found each other, the last of so many that were looked at; or none was found among them. */
 void transfer_matched(struct run *r, uint32_t t, uint32_t looked);
 void transfer_looked(struct run *r, uint32_t rank, uint32_t looked);
-void transfer_event(struct run *r, const struct motif_event *e);
+void transfer_event(struct run *r, const struct goal_item *e);
 void transfer_release(struct run *r, uint32_t t);		       /* one less needs it */
 uint32_t transfer_completion(struct run *r, uint32_t parent);	       /* of a write, which it keeps; NONE: no memory */
 bool transfer_by_completion(const struct run *r);		       /* the receiver learns of a write by one */

@@ -175,16 +175,16 @@ static void answered(struct run *r, uint32_t t)
 	post(r, t, MOTIF_PHASE_PUT, r->now);
 }
 
-void transfer_event(struct run *r, const struct motif_event *e)
+void transfer_event(struct run *r, const struct goal_item *e)
 {
-	const uint32_t t = (uint32_t)e->what;
+	const uint32_t t = (uint32_t)e->wire;
 	const struct transfer *x = &r->transfer[t];
 	uint32_t other = NONE;
 
-	switch (e->order & 0xFF) {
+	switch (e->rank) {
 	case EVENT_POSTED:
 	case EVENT_ACKNOWLEDGE:
-		r->kind->event(r, e->order & 0xFF, t);
+		r->kind->event(r, (uint8_t)e->rank, t);
 		break;
 	case EVENT_ASKED:
 		match_arrived(r, t);
