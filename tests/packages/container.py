@@ -97,6 +97,11 @@ class Packages:
         root.run("cc -o repeat $(printf '/usr/share/doc/spindle/examples/%s ' repeat.c repeat-file.c) "
                  "$(pkg-config --cflags --libs libspindle) && ldd repeat | grep libspindle.so.1")
 
+    def a_world_in_python_and_the_devices_are_there(self):
+        root = self.image.stages["build"]
+        said = root.run("python3 -c 'import spindle; print(spindle.World())' && spindle device")
+        assert "spindle.world.World" in said and "pspin" in said, said
+
     def tshark_decodes_what_spindle_sends(self):
         root = self.image.stages["build"]
         said = root.run("apt-get install -y --no-install-recommends tshark /build/spindle-wireshark_*.deb >&2 && "
@@ -113,7 +118,7 @@ class Packages:
 
 RULES = (Packages.the_containerfile_builds, Packages.its_command_runs, Packages.the_image_has_the_user_of_the_service_and_no_compiler,
          Packages.the_library_alone_needs_no_dpdk, Packages.a_handler_and_an_application_are_made_with_the_packages,
-         Packages.tshark_decodes_what_spindle_sends, Packages.nothing_stays_after_they_have_been_removed)
+         Packages.a_world_in_python_and_the_devices_are_there, Packages.tshark_decodes_what_spindle_sends, Packages.nothing_stays_after_they_have_been_removed)
 
 
 def main():
