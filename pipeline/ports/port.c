@@ -208,10 +208,11 @@ static int setup_transmit(struct sp_port *port, uint16_t queue, uint16_t descrip
 {
 	const uint32_t ring = sp_vdev_queue_size(driver_args(info));
 	struct rte_eth_txconf conf = info->default_txconf;
+	const bool early = is(info, "net_virtio_user") && ring >= 4 * KEPT && ring <= UINT16_MAX;
 
-	if (is(info, "net_virtio_user") && ring >= 4 * KEPT && ring <= UINT16_MAX)
+	if (early)
 		conf.tx_free_thresh = (uint16_t)(ring - KEPT);
-	return rte_eth_tx_queue_setup(port->ethdev, queue, descriptors, SOCKET_ID_ANY, &conf);
+	return rte_eth_tx_queue_setup(port->ethdev, queue, descriptors, SOCKET_ID_ANY, early ? &conf : NULL);
 }
 
 static int setup_queues(struct sp_port *port, const char *device, uint16_t queues, const struct rte_eth_dev_info *info,
