@@ -281,6 +281,14 @@ def read(run):
             assert goal["schedule"] == file and goal["ranks"] == goal_ranks(file), goal
             for field in ("time_ps", "messages", "bytes", "packets", "wire_bytes", "reordered", "events"):
                 equal(goal[field], here[field], (arguments, network, field))
+    pattern, times = ("--pattern", "random_bisect", "--ranks", "16", "--size", "100000"), set()
+    for seed in "1234":  # the schedule's, too
+        file = run.path("bisect" + seed)
+        equal(run.command("sim", "goal", *pattern, "--seed", seed, "--write", file).returncode, 0)
+        of = [json.loads(run.command("sim", "goal", *what, "--topology", "torus:4x4", "--json", "--seed", seed).stdout)["time_ps"] for what in ((file,), pattern)]
+        equal(of[0], of[1])
+        times.add(of[0])
+    assert len(times) > 1, times
     process = run.command("sim", "goal", "--pattern", "dissemination", "--ranks", "17", "--topology", "torus:4x4")
     equal((process.returncode, process.stdout), (1, ""))
     assert "17 ranks need as many hosts" in process.stderr, process.stderr
@@ -308,6 +316,10 @@ def noise(run):
     equal(json.loads(process.stdout)["time_ps"], now * 1000, process.stderr)
     quiet, noisy = (motif(run, "pingpong", "--ranks", 2, "--iterations", 100, *more) for more in ((), ("--noise", "os:" + detours)))
     equal(quiet["time_ps"], noisy["time_ps"])  # its ranks compute nothing
+    # What a library of a host does takes longer, too: nearly all of the time here, with detours of 2 %.
+    mpi = ("pingpong", "--ranks", 2, "--iterations", 200, "--message", 10000, "--transport", "mpi", "--copy-byte", "100ns")
+    quiet, noisy = (motif(run, *mpi, *more)["time_ps"] for more in ((), ("--noise", "os:" + detours)))
+    assert abs(noisy / quiet - 1 / 0.98) < 0.001, (noisy, quiet)
     compute = ("halo3d", "--ranks", 8, "--cells", "20x20x20", "--compute", "1ms")
     assert motif(run, *compute, "--noise", "os:" + detours)["time_ps"] > 1.015 * motif(run, *compute)["time_ps"]
     process = run.command("sim", "motif", "ring", "--noise", "os:" + file)
