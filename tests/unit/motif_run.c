@@ -315,6 +315,29 @@ TEST(messages_of_two_ranks_are_matched_in_the_order_in_which_they_were_sent)
 	goal_destroy(g);
 }
 
+/* The receive of tag 2 waits for the second message, which leaves 1 ms later, and 5 ms of work wait for it. */
+TEST(a_receive_takes_the_message_with_its_tag)
+{
+	struct goal *g;
+	uint32_t work, send, receive;
+
+	CU_ASSERT_EQUAL_FATAL(goal_create(2, &g), 0);
+	op(g, 0, GOAL_SEND, 100, 1, 1);
+	work = op(g, 0, GOAL_CALC, 1000000, 0, 0);
+	send = op(g, 0, GOAL_SEND, 100, 1, 2);
+	CU_ASSERT_EQUAL_FATAL(goal_requires(g, 0, send, work), 0);
+	receive = op(g, 1, GOAL_RECV, 100, 0, 2);
+	work = op(g, 1, GOAL_CALC, 5000000, 0, 0);
+	CU_ASSERT_EQUAL_FATAL(goal_requires(g, 1, work, receive), 0);
+	op(g, 1, GOAL_RECV, 100, 0, 1);
+	CU_ASSERT_EQUAL_FATAL(goal_finish(g), 0);
+	begin("star:2");
+	CU_ASSERT_EQUAL(run_goal(g), 0);
+	CU_ASSERT_EQUAL(outcome.time, 6000000 * SP_NS + ONE_WAY + wire(100 + HEADERS + 56));
+	end();
+	goal_destroy(g);
+}
+
 TEST(computations_of_one_processor_follow_each_other_and_others_do_not)
 {
 	struct goal *g;
