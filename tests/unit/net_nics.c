@@ -73,6 +73,8 @@ static uint16_t ip_sum(const uint8_t *ip)
 	return (uint16_t)((sum & 0xFFFF) + (sum >> 16));
 }
 
+static uint8_t traffic_class = 2; /* of the next frames: ECT(0) */
+
 static unsigned give(uint32_t host, uint8_t to, uint32_t len, uint32_t number, sp_time now)
 {
 	struct rte_mbuf *m = link_frame(len, number, 7);
@@ -83,7 +85,7 @@ static unsigned give(uint32_t host, uint8_t to, uint32_t len, uint32_t number, s
 	memcpy(bytes, (uint8_t[]){2, 0, 0, 0, 0, to}, 6);
 	if (to == 0xFF)
 		memset(bytes, 0xFF, 6);
-	bytes[15] = 2; /* ECT(0) */
+	bytes[15] = traffic_class;
 	sum = ip_sum(bytes + 14);
 	bytes[24] = (uint8_t)(~sum >> 8);
 	bytes[25] = (uint8_t)~sum;
@@ -345,6 +347,46 @@ TEST(sdr_repairs_what_full_switches_drop)
 	CU_ASSERT(c.dropped[NET_DROP_OUTPUT_FULL] > 0);
 	CU_ASSERT_EQUAL(c.sent,
 			c.delivered + c.dropped[NET_DROP_OUTPUT_FULL] + c.dropped[NET_DROP_INPUT_FULL] + c.in_flight);
+}
+
+/* The same link with PFC: the switches pause the NICs, and nothing is lost. */
+TEST(nics_that_are_paused_go_on_and_lose_nothing)
+{
+	struct net_config net = plain();
+	struct net_counters c;
+
+	net.pfc = (struct net_pfc){.on = true, .mtu = 4224};
+	net.input_buffer = 32768;
+	net.output_buffer = 8192;
+	c = round_of_messages("fattree:2,1:2", net, 2);
+	CU_ASSERT(c.pauses > 0 && c.paused > 0);
+	CU_ASSERT_EQUAL(c.delivered + c.in_flight, c.sent);
+	CU_ASSERT_EQUAL(held, 0);
+}
+
+/* Three hosts to one: the class of their frames is paused. A frame of another class, by its DSCP, may go. */
+TEST(a_frames_priority_is_that_of_its_dscp)
+{
+	struct net_config net = plain();
+	unsigned refused = 0;
+	sp_time now = 0;
+
+	net.pfc = (struct net_pfc){.on = true, .mtu = 1542};
+	net.priorities = 8;
+	network("star:4", net);
+	/* 1024 bytes take 20.48 ns: who is refused twice is paused. */
+	for (; refused < 2 && now < 100 * SP_US; now += 25 * SP_NS) {
+		give(0, 4, 1000, 0, now);
+		refused = give(1, 4, 1000, 0, now) ? 0 : refused + 1;
+		give(2, 4, 1000, 0, now);
+	}
+	CU_ASSERT_EQUAL_FATAL(refused, 2);
+	traffic_class = 0xA2; /* 5 */
+	CU_ASSERT_EQUAL(give(1, 4, 1000, 0, now), 1);
+	traffic_class = 2;
+	now += 25 * SP_NS;
+	CU_ASSERT_EQUAL(give(1, 4, 1000, 0, now), 0);
+	network_end();
 }
 
 /* A long way, and memory for far less than it holds: senders wait, and go on. */
