@@ -83,10 +83,12 @@ static int keep(void *arg, const struct train_state *state)
 	return train_state_copy(&kept, state);
 }
 
-/* Runs it from a state. How late the others notice a death: 5 us. */
+static sp_time until = 5 * SP_US; /* how late the others notice a death */
+
+/* Runs it from a state. */
 static int run(const struct train_config *c, const struct train_world *world, struct train_state *state)
 {
-	const struct train_keeper keeper = {.keep = keep, .until = 5 * SP_US};
+	const struct train_keeper keeper = {.keep = keep, .until = until};
 	struct train *t;
 	int err;
 
@@ -323,6 +325,17 @@ TEST(who_writes_and_dies_leaves_the_checkpoint_before)
 	CU_ASSERT_EQUAL(learned.checkpoints, 1);
 	train_outcome_free(&learned.outcome);
 	end(&s);
+	/* However late it is noticed, of who is dead nothing more comes; of others it does. */
+	until = SP_MS;
+	for (c.dying = 0; c.dying < 2; c.dying++) {
+		begin(&s, 2);
+		CU_ASSERT_EQUAL(run(&c, &even, &s), 0);
+		CU_ASSERT_EQUAL(learned.checkpoints, 1 + c.dying);
+		CU_ASSERT_EQUAL(kept.steps, 2 + 2 * c.dying);
+		train_outcome_free(&learned.outcome);
+		end(&s);
+	}
+	until = 5 * SP_US;
 }
 
 /* ---- files ---- */
