@@ -200,9 +200,10 @@ static void take(struct train_state *s, const uint8_t *bytes)
 int train_checkpoint_read(struct train_state *s, const struct train_state *like, const char *path, char *why,
 			  size_t whylen)
 {
-	const size_t room = file_bytes(TRAIN_NUMBERS_MAX) + 1;
+	size_t room = file_bytes(TRAIN_NUMBERS_MAX) + 1;
 	FILE *f = fopen(path, "rb");
 	uint8_t *bytes = NULL;
+	struct stat is;
 	const char *wrong;
 	size_t n;
 	int err = 0;
@@ -212,6 +213,8 @@ int train_checkpoint_read(struct train_state *s, const struct train_state *like,
 		snprintf(why, whylen, "%s: %s", path, strerror(-err));
 		return err;
 	}
+	if (!fstat(fileno(f), &is) && S_ISREG(is.st_mode) && (uint64_t)is.st_size < room)
+		room = (size_t)is.st_size + 1;
 	bytes = malloc(room);
 	n = bytes ? fread(bytes, 1, room, f) : 0;
 	if (!bytes)
