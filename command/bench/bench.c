@@ -9,7 +9,7 @@
 
 #include "../../pipeline/value.h"
 #include "../../pipeline/nic.h"
-#include "../../testbed/bench_end.h"
+#include "../../testbed/bench/end.h"
 #include "../command.h"
 #include "../options.h"
 #include "show.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../testbed/bench_path.h"
+#include "../../testbed/bench/path.h"
 #include "show.h"
 
 static const char *const who[BENCH_PATH_PROCESSES] = {"sender", "receiver", "its NIC", "the other NIC"};

@@ -10,7 +10,7 @@
 #include <rte_version.h>
 
 #include "../../handlers/isa/isa.h"
-#include "../../testbed/bench_parts.h"
+#include "../../testbed/bench/parts.h"
 
 void bench_show_list(void)
 {

@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-#include "../../testbed/bench_cases.h"
-#include "../../testbed/bench_noise.h"
+#include "../../testbed/bench/cases.h"
+#include "../../testbed/bench/noise.h"
 
 void bench_show_list(void);
 /* A case and its result. r NULL: there is none, and why says why. */

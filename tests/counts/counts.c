@@ -14,7 +14,7 @@
 #include <valgrind/callgrind.h>
 
 #include "../../pipeline/nic.h"
-#include "../../testbed/bench_cases.h"
+#include "../../testbed/bench/cases.h"
 #include "../../handlers/isa/isa.h"
 #include "kernels.h"
 #include "timers.h"

@@ -3,7 +3,7 @@
 #ifndef TESTS_COUNTS_TIMERS_H
 #define TESTS_COUNTS_TIMERS_H
 
-#include "../../testbed/bench.h"
+#include "../../testbed/bench/bench.h"
 
 extern const struct bench_case counts_timers; /* its units: timers that have fired */
 

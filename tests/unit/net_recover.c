@@ -3,7 +3,7 @@
  * drop what does not fit, or spray packets over several ways; all memory must be as it was sent. SDR: net_nics.c. */
 #include "../../host-api/rdma.h"
 #include "../../host-api/rvma.h"
-#include "../../testbed/bench_connect.h"
+#include "../../testbed/bench/connect.h"
 #include "../../testbed/net/nics.h"
 #include "../../testbed/world.h"
 #include "../lib/suite.h"
