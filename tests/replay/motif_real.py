@@ -60,6 +60,13 @@ def exact(run):
         equal((got["time_ps"], got["carrying"]), (want, 2 * ranks * len(packets)), (ranks, size))
 
 
+@rule("jobs that share no link end as one alone does, counted from where the program begins")
+def jobs(run):
+    alone, both = (real(run, "ring", "--ranks", 4, *more) for more in ((), ("--jobs", 2)))
+    equal([job["time_ps"] for job in both["jobs"]], [alone["time_ps"]] * 2)
+    equal(both["time_ps"], alone["time_ps"])
+
+
 @rule("where packets are sprayed only polling with selective repeat reads too early, and who goes back N sends much again")
 def sprayed(run):
     for routing in ("minimal", "spray"):
